@@ -358,9 +358,7 @@ def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> 
     if plain is not None and _is_whole(cured) and cured.steps != plain.steps:
         notes.append(f"with the remedy the script takes {cured.steps} steps; in run {plain.id} it took {plain.steps}")
     if RANKS in (cured.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
-        notes.append(
-            "with the remedy all ranks draw the same numbers; where theirs are to differ, add the rank to the seed"
-        )
+        notes.append("with the remedy all ranks draw the same numbers; if they should differ, add the rank to the seed")
     return notes
 
 
@@ -411,7 +409,7 @@ def _interrupted(verdict: CheckVerdict, pool: RunPool, signal: int | None) -> Ch
 
 def _at_the_bound(inquiry: Inquiry) -> str:
     most = inquiry.request.most_runs(inquiry.pool.causes)
-    return f"stopped after {most} runs: give more with --max-runs to test the rest"
+    return f"stopped after {most} runs: raise --max-runs to test the rest"
 
 
 def _kept_by_program(runs: Sequence[Run]) -> list[str]:

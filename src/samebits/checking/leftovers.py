@@ -24,7 +24,7 @@ STEPS = 20
 _ASKED = {
     "read": "reads {path}, which an earlier run has written",
     "listed": "lists {path}, where an earlier run has written {written}",
-    "made": "is to make {path}, which an earlier run has made",
+    "made": "tries to make {path}, which an earlier run has made",
     "tested": "asks whether {path} is there, which an earlier run has written",
 }
 

@@ -35,7 +35,7 @@ def jobs_given(word: str) -> int | str:
 # The user's command: everything from the first word that is not an option of ours.
 command = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 strict = click.option(
-    "--strict", is_flag=True, help="What else happened counts, too: data, outputs, extra calls, processes."
+    "--strict", is_flag=True, help="Count what else happened, too: data, outputs, extra calls, processes."
 )
 out = click.option(
     "--out",

@@ -279,11 +279,9 @@ class EpochIterator:
         places = dict(zip(self.working[::2], self.working[1::2], strict=True))
         known = [place - 1 for pid in named[1].split(",") if (place := places.get(int(pid)))]
         where = f"while fetching {', '.join(map(self._named, known))}" if known else "before its first sample"
-        hint = "what it printed stands above; num_workers=0 shows where it comes from"
+        hint = "what it printed is above; num_workers=0 shows where it comes from"
         if "killed" in named[2]:
-            hint = (
-                "a worker killed by the system was mostly out of memory: try fewer workers or a smaller prefetch_factor"
-            )
+            hint = "a worker killed by the system usually ran out of memory: use fewer workers or less prefetching"
         if known:
             hint += "; samebits.data.fetch(dataset, index, ...) fetches that sample alone"
         # The first clause of what torch says: `is killed by signal: Killed`.

@@ -179,7 +179,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
         if any(isinstance(sampler, DistributedSampler) for sampler in samplers):
             raise UsageError(
-                "a DistributedSampler would share the samples out among the ranks once more",
+                "a DistributedSampler would split the samples among the ranks a second time",
                 "leave it out and say shuffle=True: each rank gets its part of the global batch of batch_size",
             )
 

@@ -165,7 +165,7 @@ def require_one_each(world: World, count: int, last_batch: LastBatch) -> None:
     if 0 < count < world.size and last_batch != "uneven":
         raise UsageError(
             f"a global batch of {count} samples leaves some of {world.size} ranks without any, and the others "
-            "would wait for them for ever",
+            "would wait for them forever",
             "give last_batch='drop' or last_batch='pad', or last_batch='uneven' where ranks may take unequal "
             "numbers of steps",
         )

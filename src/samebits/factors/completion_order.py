@@ -30,7 +30,9 @@ class CompletionOrder(CallFactor):
     """
 
     name = "completion-order"
-    summary = "results taken as they are completed (as_completed, imap_unordered) come in another order in every run"
+    summary = (
+        "results taken as they are completed (as_completed, imap_unordered) come in a different order in every run"
+    )
     explanation = "{what} gives results as they are completed"
     fix = "take the results in the order of their tasks at {place}: iterate over the tasks themselves"
     fix_unplaced = "take results in the order of their tasks"

@@ -29,8 +29,8 @@ class DataWorkers(CallFactor):
     """
 
     name = "data-workers"
-    summary = "another num_workers gives augmentation other random numbers, so the batches change"
-    explanation = "{what} fetches with another number of workers"
+    summary = "a different num_workers gives augmentation different random numbers, so the batches change"
+    explanation = "{what} fetches with a different number of workers"
     fix = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
     pinned_by_default = False
     varies_between_runs = False

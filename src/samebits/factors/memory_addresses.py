@@ -34,7 +34,7 @@ class MemoryAddresses(Factor):
 
     name = "memory-addresses"
     scope = "environment"
-    summary = "id() is an address, so sets of parameters or modules are iterated in another order in every run"
+    summary = "id() is an address, so sets of parameters or modules are iterated in a different order in every run"
     explanation = "sets of parameters, modules and other objects depend on where they lie in memory"
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
     fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"

@@ -38,7 +38,7 @@ class ThreadOrder(CallFactor):
     """
 
     name = "thread-order"
-    summary = "threads of the program run in another order in every run"
+    summary = "threads of the program run in a different order in every run"
     explanation = "threads that {what} starts share something, and run in any order"
     fix = (
         "make what the threads of {place} share independent of their order: "

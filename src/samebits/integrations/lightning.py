@@ -35,7 +35,7 @@ def _callback_class() -> Any:
             if error.name != name.partition(".")[0]:
                 raise
     raise UsageError(
-        "samebits.integrations.lightning serves lightning and pytorch_lightning, and neither is installed",
+        "samebits.integrations.lightning needs lightning or pytorch_lightning, and neither is installed",
         "install one of the two",
     )
 
@@ -74,7 +74,7 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if not hasattr(trainer.fit_loop, "restarted_mid_epoch"):
             raise UsageError(
-                "this Lightning does a batch again that a checkpoint was saved after, as all before 2.5 do",
+                "this Lightning repeats the batch after which a checkpoint was saved, as all versions before 2.5 do",
                 "update it to 2.5 or newer",
             )
         _callbacks[trainer], self._place, self._is_amid_epoch = self, None, False
@@ -255,7 +255,7 @@ def _warn_of_plateau(trainer: Any) -> None:
         config.reduce_on_plateau for config in trainer.lr_scheduler_configs
     ):
         warnings.warn(
-            "Lightning leaves out the update of ReduceLROnPlateau in the epoch that it resumes in, so learning rates "
+            "Lightning skips the update of ReduceLROnPlateau in the epoch that it resumes in, so learning rates "
             "may differ from here on; a checkpoint that is saved in on_train_end() misses none",
             StateWarning,
             stacklevel=2,

@@ -170,7 +170,7 @@ def _read(text: str) -> Lockfile:
     for number, line in enumerate(text.splitlines(), 1):
         if _CONFLICT.match(line):
             raise LockfileError(
-                f"is in the midst of a merge: line {number} is {line!r}",
+                f"is in the middle of a merge: line {number} is {line!r}",
                 "keep the tables of both sides where they are different ones; where both have the same one, keep "
                 "either, and lock it again",
             )

@@ -175,11 +175,11 @@ def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
     if lost:
         return LockfileError(
             f"the run did not write {lost[0]}",
-            "give --artifact the path of a file that it writes, {run} included; what lay there before does not count, "
+            "give --artifact the path of a file that it writes, {run} included; what was there before does not count, "
             "and neither * nor ? stands for anything",
         )
     if not ran.is_whole:
-        return LockfileError("the run did not come to its own end, so there is no end to lock", "what ended it?")
+        return LockfileError("the run did not finish by itself, so there is no end to lock", "what ended it?")
     return None
 
 

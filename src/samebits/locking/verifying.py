@@ -62,7 +62,7 @@ class VerifyRequest(RunOptions):
     def __post_init__(self) -> None:
         if self.against is not None and self.writes:
             raise UsageError(
-                "--against takes a recording as it is, and only what was run here is locked",
+                "--against reads a finished recording, and only a run made here can be locked",
                 "drop --against or --update",
             )
 

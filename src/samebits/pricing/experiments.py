@@ -190,7 +190,7 @@ class _Measuring:
         return {candidate.label: run for candidate, run in zip(group, runs, strict=True)}
 
     def _watch(self, number: int, spec: RunSpec, outcome: Outcome | None, path: Path) -> None:
-        self.announce(f"looking whether it repeats: {spec.role}")
+        self.announce(f"checking whether it repeats: {spec.role}")
         if outcome is None and self._left() < -GRACE_SECONDS:
             raise GivenUpError
 

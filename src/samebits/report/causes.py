@@ -196,7 +196,7 @@ def advice(verdict: CheckVerdict) -> list[str]:
     if verdict.unknown.divergent.divergence.stream == "length":
         between = f"durations (time.perf_counter, time.monotonic: training for a number of seconds), {between}"
     order = "the order in which threads or processes finish"
-    return [f"look for what the catalogue does not hold: {order}, {between}"]
+    return [f"look for what the catalogue does not cover: {order}, {between}"]
 
 
 def rests_on(verdict: CheckVerdict) -> str:

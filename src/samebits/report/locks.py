@@ -18,8 +18,8 @@ _REPEATS = {
     "unchecked": "without a check: whether it repeats is not known",
 }
 _STEADY = {
-    True: "a second run gave the same bits as this one, so it repeats, and gives other ones than before",
-    False: "a second run gave yet other bits than this one: it does not repeat (samebits check says why)",
+    True: "a second run gave the same bits as this one, so it repeats, with other bits than before",
+    False: "a second run gave different bits again: it does not repeat (samebits check says why)",
 }
 
 
@@ -128,7 +128,7 @@ def _detail_rows(place: LockDivergence) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if place.what == "stream" and place.streams:
         at = "after the last step" if place.seen == "end" else f"at step {place.seen}"
-        rows.append(("first", f"{at} these are other than locked: {agreed(place.streams)}"))
+        rows.append(("first", f"{at} these differ from what is locked: {agreed(place.streams)}"))
     if place.losses is not None:
         rows.append(("", f"loss {' '.join(place.losses[0])} locked, {' '.join(place.losses[1])} here"))
     if place.what in ("stream", "length"):

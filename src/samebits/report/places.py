@@ -25,7 +25,7 @@ def where(divergence: Divergence) -> str:
 
 def unshown(divergence: Divergence) -> str:
     """What two runs made differs, and it is not known why."""
-    return f"{divergence.name} differs, and what it follows is not known"
+    return f"{divergence.name} differs, and the reason is not known"
 
 
 def stream_words(stream: str) -> str:

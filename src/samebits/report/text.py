@@ -60,7 +60,7 @@ def _headline(verdict: CheckVerdict) -> str:
     if not verdict.runs:
         return "undecided: interrupted before the first run was complete"
     if len(verdict.whole) < 2:
-        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could be compared with no other"
+        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could not be compared with another"
     return f"undecided: interrupted; so far, {_same_headline(verdict)}"
 
 
@@ -260,7 +260,7 @@ def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
 
 def _where_runs_happen(request: CheckRequest) -> str:
     if request.isolation == "none":
-        return "all runs share this one; {run} in the command is a folder of each one's own"
+        return "all runs share this one; {run} in the command is each run's own folder"
     shared = f", which show {', '.join(request.share)} as it is" if request.share else ""
     large = f"what comes after the {MOST_FILES:,} smallest files, or {volume(MOST_BYTES)} of them, is read where it is"
     return f"every run begins in a copy of this one{shared}; {large}"

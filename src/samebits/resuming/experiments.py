@@ -158,7 +158,7 @@ class _Resumed:
         if start.step > seen.most_done:
             raise SamebitsError(
                 f"it resumed at step {start.step}, later than it was killed, after step {after}",
-                "did it load what another training has saved? {run} in the command is a folder of each run's own",
+                "did it load what another training has saved? {run} in the command is each run's own folder",
             )
         trial = replace(
             trial,

@@ -46,7 +46,9 @@ from samebits.runfolder.folder import new_home
 )
 @options.strict
 @options.workspace
-@click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
+@click.option(
+    "--against", metavar="PYTHON", help="Compare with the same script under another Python: where do they differ?"
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what was held and changed in each run.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @options.seed
@@ -122,4 +124,4 @@ def _warn_of_options_behind(words: tuple[str, ...]) -> None:
     if "--" not in sys.argv:
         for word in _OURS:
             if word in words[1:]:
-                options.say(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits")
+                options.say(f"note: {word} comes after {words[0]}, so the command gets it, not samebits")

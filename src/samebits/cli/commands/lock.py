@@ -18,7 +18,7 @@ from samebits.runfolder.folder import new_home
 
 
 @click.command(context_settings=options.COMMAND_LINE)
-@click.option("--name", default="", metavar="NAME", help="Of the entry (default: the name of the script).")
+@click.option("--name", default="", metavar="NAME", help="Name of the entry (default: the script's name).")
 @options.pin("Hold this factor still, and whenever it is verified (repeatable).")
 @click.option("--data", multiple=True, metavar="PATH", help="A file or folder that must not change (repeatable).")
 @click.option(

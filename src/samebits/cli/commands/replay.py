@@ -44,7 +44,7 @@ def _found(run: Path) -> tuple[RunFolder, Path]:
     kept = operands_in(run)
     if not kept:
         raise RecordingError(
-            f"{open_run(run).path} kept the operands of no operation",
+            f"{open_run(run).path} holds the operands of no operation",
             "`samebits check --level op` keeps those of the operation at which runs diverge",
         )
     return open_run(kept[-1].parent.parent), kept[-1]
