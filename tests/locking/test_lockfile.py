@@ -84,7 +84,7 @@ def test_conflict_markers_are_named(path: Path) -> None:
     """With their line; a test whose name looks like one is none."""
     lines = path.read_text().split("\n")
     path.write_text("\n".join([*lines[:5], "<<<<<<< HEAD", *lines[5:9], "=======", ">>>>>>> branch", *lines[9:]]))
-    with pytest.raises(LockfileError, match="in the midst of a merge: line 6 is '<<<<<<< HEAD'"):
+    with pytest.raises(LockfileError, match="in the middle of a merge: line 6 is '<<<<<<< HEAD'"):
         Lockfile.load(path)
 
     named = lockfile().with_tensors("=======", HERE, LockedTensors("xxh3, sums 2", {"=======": "ab"}))

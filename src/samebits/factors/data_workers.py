@@ -24,7 +24,7 @@ class DataWorkers(CallFactor):
     the same bits for any number of workers, other ones than without the pin. The seed is that of the loader's
     `generator`, else of torch's global one, when the loader is first iterated; a script that never seeds torch needs
     `torch-rng` pinned as well. What a dataset itself carries from sample to sample no key can hold; `check` names the
-    line. Varied, the number of workers is another one. A loader of a class with an `__iter__` of its own that never
+    line. Varied, the number of workers is different. A loader of a class with an `__iter__` of its own that never
     asks torch's is left as it is.
     """
 

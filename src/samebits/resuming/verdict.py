@@ -45,7 +45,7 @@ class Missing:
         state: which.
         evidence: what shows it, as a clause.
         rank: of the process that lacks it.
-        confirmed: with this given back, the run goes on with the same bits where it did not before.
+        confirmed: with this given back, the run continues with the same bits where it did not before.
         location: the line that saved the checkpoint, or else the one that loaded it.
     """
 
