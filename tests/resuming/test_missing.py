@@ -97,7 +97,7 @@ def test_generators_that_changed_nothing_are_not_suspected(
     """Where they stand follows from something else; they are where they could not be given back."""
     monkeypatch.setattr(_Resumed, "_helps", lambda *_: False)
     if not is_tried:
-        monkeypatch.setattr(Beside, "cure", lambda *_: None)
+        monkeypatch.setattr(Beside, "to_give_back", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
     looked = Beside([one], SavedCheckpoint(), True, [])
     resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]

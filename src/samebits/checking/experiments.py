@@ -252,7 +252,7 @@ def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence 
 
 
 def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
-    """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
+    """Causes, remedy and fixes; where data diverge with their keys pinned, only changing the code helps what is carried."""
     causes, remedy = found.causes, found.remedy
     if remedy is None and found.left is not None and found.left.divergent is not None:
         ids = tuple(run.id for run in found.left.base)
@@ -263,13 +263,13 @@ def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ..
         fixes = tuple(dict.fromkeys(shown.fix for cause in causes for shown in cause.shown_by if shown.fix))
         if fixes:
             return causes, remedy, fixes
-    # Lines that only the code could cure are shown where that is needed.
+    # Lines that only a change of the code could fix are shown where that is needed.
     shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.fix)) for one in causes]
     return shown, remedy, ()
 
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
-    """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
+    """What to change in the code, each thing once: what one change fixes for all lines, at the first of them."""
     fixes: dict[object, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.varies_between_runs):
         factor = find(cause.factor)
@@ -353,11 +353,11 @@ def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> 
     whole = found.last_trial.whole if found.last_trial is not None else []
     if remedy is None or not remedy.verified or not whole:
         return []
-    cured, notes = whole[0], []
+    pinned, notes = whole[0], []
     plain = next((run for run in inquiry.first if _is_whole(run) and not run.plan.settings), None)
-    if plain is not None and _is_whole(cured) and cured.steps != plain.steps:
-        notes.append(f"with the remedy the script takes {cured.steps} steps; in run {plain.id} it took {plain.steps}")
-    if RANKS in (cured.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
+    if plain is not None and _is_whole(pinned) and pinned.steps != plain.steps:
+        notes.append(f"with the remedy the script takes {pinned.steps} steps; in run {plain.id} it took {plain.steps}")
+    if RANKS in (pinned.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
         notes.append("with the remedy all ranks draw the same numbers; if they should differ, add the rank to the seed")
     return notes
 

@@ -159,7 +159,7 @@ def _divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None
         return divergent
     if any(not run.succeeded for run in controls):
         inquiry.blames_us = False
-    runs[:] = yield from inquiry.mended(runs)
+    runs[:] = yield from inquiry.retried(runs)
     return inquiry.erratic or earliest(runs, inquiry.compare)
 
 

@@ -144,9 +144,9 @@ class Inquiry:
     def runs_of(self, specs: Sequence[RunSpec]) -> Asking[list[Run]]:
         """These specs as runs, without what the script does not survive."""
         runs = yield [self._admitted(spec) for spec in specs]
-        return (yield from self.mended(runs))
+        return (yield from self.retried(runs))
 
-    def mended(self, runs: Sequence[Run]) -> Asking[list[Run]]:
+    def retried(self, runs: Sequence[Run]) -> Asking[list[Run]]:
         """The same runs; one that failed by our treatment is made again without it."""
         found = list(runs)
         for number, run in enumerate(runs if self.blames_us else ()):

@@ -37,11 +37,11 @@ class LeftBehind:
         base: runs that began in a folder of their own, and agree.
         after: those that began in the folder that the first of them has left.
         divergent: one of each, where they differ; None where they agree.
-        unsteady: two that began alike and differ all the same; then the experiment says nothing, and this has to be
+        unsteady: two that began alike and still differ; then the experiment says nothing, and this has to be
             explained.
         guilty: what was carried from one to the next, line by line.
         is_outside: the files lie outside the folder, so no run could be kept from them.
-        chance: that what they have left does nothing, and runs came out so all the same.
+        chance: that what they have left does nothing, and runs came out so anyway.
         limit: below which that has to be.
     """
 

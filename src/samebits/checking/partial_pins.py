@@ -69,7 +69,7 @@ class WholePin:
             divergent=self.divergent,
         )
 
-    def cure(self, divergent: DivergentRuns | None) -> Remedy | None:
+    def tried(self, divergent: DivergentRuns | None) -> Remedy | None:
         """The remedy `samebits run`; `divergent` is where its runs still diverge."""
         if not self.remedy:
             return None
@@ -87,7 +87,7 @@ class WholePin:
 
 
 def whole_pin(round_: Round) -> Asking[WholePin | None]:
-    """The factor that cures as soon as it is held whole; None where there is none, or the baseline agrees."""
+    """The factor that fixes it as soon as it is held whole; None where there is none, or the baseline agrees."""
     baseline, inquiry = round_.baseline, round_.inquiry
     unsteady = inquiry.unsteady
     partly = [factor.name for factor in CATALOG if factor.held_in_part and factor.name in baseline.plan.named("pinned")]

@@ -1,6 +1,6 @@
 """What runs have made, where all that was recorded of them agrees.
 
-    made      the leaves that differ all the same
+    made      the leaves that still differ
     held      of those, what agrees with the clock and the process ids held still, and the rest varied, follows them
     changed   unless a generator gets another seed when nothing but these is changed
 

@@ -7,7 +7,7 @@
 A factor whose release changes the result is a suspect. To rule out luck, each further run releases one suspect, or
 none, chosen at random. Runs end just after the divergent step, but for two that show that the remedy holds to the
 end: where those take much longer, they come last, when the causes are known with their lines. Runs that were treated
-alike and diverge all the same end the search there: from that place on no factor can be accused.
+alike and still diverge end the search there: from that place on no factor can be accused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RemedyTrial:
         alike: runs with it and nothing else; in those that are `varied`, the rest was varied.
         is_base: its runs have the bits of the baseline, so they count as such.
         holds: it fixes the divergence it was tried for; None while that is not known.
-        later: where its runs diverge all the same.
+        later: where its runs still diverge.
     """
 
     pins: tuple[str, ...]

@@ -109,7 +109,7 @@ class Found:
         """The last one that was tried; it holds all causes found so far."""
         if self.whole is not None:
             own, compare = self.whole.remedy, self.rounds[-1].inquiry.compare
-            return self.whole.cure(earliest(own, compare) if own else None)
+            return self.whole.tried(earliest(own, compare) if own else None)
         names = {one.name for one in self.accused}
         trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
         if not trials:

@@ -6,7 +6,7 @@ left alone  factors that choose algorithms: each run has bits of its own, so sev
 
 The likeliest ones are released first, one by one. Unlikely ones are released together, and told apart only where that
 makes runs diverge. What was released and changed nothing, alone or together, is acquitted, in every later round that
-comes no further than those runs went. Baseline runs that diverge all the same end the search there: from that place on
+comes no further than those runs went. Baseline runs that still diverge end the search there: from that place on
 no factor can be accused.
 """
 

@@ -311,7 +311,7 @@ class Remedy:
         pins: factors.
         verified: they do, shown by runs.
         code: what to change in the code instead.
-        diverged: two runs that diverge all the same.
+        diverged: two runs that still diverge.
         runs: those made with it that agree, up to the step at which runs diverge without it.
         whole: those among them that went to the end.
         varied: the one among those in which everything else was varied; None if there was none.
@@ -365,7 +365,7 @@ class Reseeded:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Runs that were treated alike and diverge all the same.
+    """Runs that were treated alike and still diverge.
 
     Attributes:
         divergent: two of them.

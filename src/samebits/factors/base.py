@@ -191,7 +191,7 @@ class Seeding:
 
 
 class GeneratorFactor(Factor):
-    """A global generator: seeded once at the start of the script that is run, it is cured at every line that draws.
+    """A global generator: seeded once at the start of the script that is run, one seed fixes every line that draws.
 
     Attributes:
         library: the module that holds it, and what people call that.

@@ -86,7 +86,7 @@ class Verified:
         differences: between the two, what can change bits first.
         divergences: the first is where the run parts, or what of the data does; then artifacts.
         is_steady: where bits are other ones, whether a second run gave the same as the first; None where none was made.
-        agrees_with: with an unknown environment, a locked one whose bits are the same all the same.
+        agrees_with: with an unknown environment, a locked one that has the same bits anyway.
         steps, streams: that agree.
         code: what has changed since it was locked.
         variables: of the environment that the script asks for, and that have another value than when it was locked.

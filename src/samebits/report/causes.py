@@ -25,7 +25,7 @@ def cause_line(cause: Cause) -> str:
 
 
 def company(cause: Cause) -> str:
-    """The further lines of a cause that one seed cures together; empty where there are none."""
+    """The further lines of a cause that one seed fixes together; empty where there are none."""
     if not cause.others or not cause.fixed_together:
         return ""
     return f"the same seed covers {lines_of(cause.others)}"

@@ -73,7 +73,7 @@ class Beside:
         ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
         return replace(found, ranks=ranks if len(ranks) > 1 else ())
 
-    def cure(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
+    def to_give_back(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
         """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
         side, row, _ = first
         a, b = side.fetched(row)

@@ -252,11 +252,11 @@ class _Resumed:
     def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
         """What explains the first difference, confirmed."""
         for one in said:
-            restored = self.looked.cure(first, one, self.given)
+            restored = self.looked.to_give_back(first, one, self.given)
             if restored is None:
                 continue
             if self._helps(restored, one.state, first):
-                # An order that generators cure is drawn from them, whatever epoch it looked like.
+                # An order that generators restore is drawn from them, whatever epoch it looked like.
                 return [replace(one, state="order" if one.state == "epoch" else one.state, confirmed=True)]
             if one.state == "generators":
                 # They stood as they should then: where they stand later follows from something else.

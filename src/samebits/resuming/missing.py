@@ -77,7 +77,7 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
 
     Args:
         side: the first rank.
-        loaded: what it loads all the same; empty where that is nothing.
+        loaded: what it loads anyway; empty where that is nothing.
         torn: the file of which half was left.
         told: steps that are done when it saves, where that was said and not seen.
     """

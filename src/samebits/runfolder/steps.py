@@ -169,7 +169,7 @@ class Writer:
     def is_due(self) -> bool:
         """Whether what comes next is committed at once.
 
-        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may take
+        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill anyway. Committing may take
         0.3 % of the time: slow steps are committed one by one, quick ones together.
         """
         return time.perf_counter() - self._committed >= 300 * self._commit_seconds

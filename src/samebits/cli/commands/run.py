@@ -59,7 +59,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
         outcome = run_transparent(understood, plan, home)
     finally:
         mark_done(home)
-    with contextlib.suppress(OSError):  # the other end is gone; the status counts all the same
+    with contextlib.suppress(OSError):  # the other end is gone; the status counts anyway
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 
