@@ -252,7 +252,7 @@ def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence 
 
 
 def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
-    """Causes, remedy and fixes; where data diverge with their keys pinned, only changing the code helps what is carried."""
+    """Causes, remedy and fixes; only changing the code helps where data diverge with their keys pinned and no cause."""
     causes, remedy = found.causes, found.remedy
     if remedy is None and found.left is not None and found.left.divergent is not None:
         ids = tuple(run.id for run in found.left.base)
