@@ -32,7 +32,7 @@ from samebits.runfolder.tensors import write_tensors
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
-# So many lines after a save are kept, in so many seconds: the resumed run comes to one of the first, or to none.
+# How many lines after a save are kept, and for how many seconds: the resumed run comes to one of the first, or to none.
 MOST_LINES, MOST_SECONDS = 16, 5.0
 # How much of a value is told.
 MOST_WORDS = 40

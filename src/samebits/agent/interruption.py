@@ -1,4 +1,4 @@
-"""A run whose checkpoints are watched, and that is stopped in the middle as a training is that somebody kills."""
+"""A run whose checkpoints are watched, and that is stopped in the middle, like a training that is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from samebits.runfolder.spec import ResumeSpec
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
-# A program that was asked to end has so many steps to save and to leave, and so many seconds at least.
+# How many steps a program that was asked to end has to save and leave, and how many seconds at least.
 STEPS_TO_LEAVE, SECONDS_TO_LEAVE = 10, 10.0
 # A rank waits so long for the others to come to the step after which all are stopped.
 WAIT_SECONDS = 5.0

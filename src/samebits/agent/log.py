@@ -28,7 +28,7 @@ from samebits.runfolder.steps import Column, Writer
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16
-# So many things are looked at within an object of the user's: it may refer to a whole data set.
+# At most this many things are looked at within an object of the user's: it may refer to a whole data set.
 MOST_WITHIN = 4096
 Part = Sequence[int] | Pending
 

@@ -46,7 +46,7 @@ from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_ENTRIES, shown_size, volume
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
-# A suspect is named while a check goes on as soon as chance explains it that rarely.
+# A suspect is named while a check runs as soon as chance explains it that rarely.
 WORTH_SAYING = 0.1
 LARGE_BYTES = 5 * 10**8
 RANKS = "ranks"

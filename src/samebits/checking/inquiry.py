@@ -63,7 +63,7 @@ class Inquiry:
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
         explained: the leaves of what runs have made that are compared; none before runs agree in all that was recorded.
-        is_long: the script goes on long after the step at which runs diverge, so whole runs are dear.
+        is_long: the script runs long after the step at which runs diverge, so whole runs are dear.
         known: runs of earlier rounds by what was released in them; the baseline by None.
         failures: tests of suspects that came to nothing.
     """
@@ -127,7 +127,7 @@ class Inquiry:
     # ---- runs without what the script does not survive
 
     def batches(self, wanted: Sequence[T]) -> list[list[T]]:
-        """The same in their order, in batches of as many as may go on side by side."""
+        """The same in their order, in batches of as many as may be made side by side."""
         room = self.room
         return [list(wanted[at : at + room]) for at in range(0, len(wanted), room)]
 

@@ -1,7 +1,7 @@
 """Runs that diverge with everything pinned: do they agree where a factor is held whole, as `samebits run` holds it?
 
 A check leaves free what it cannot hold without moving something else, such as addresses: whatever is treated moves
-them, so they could be taken for another factor's doing. Where nobody can be accused, that is no matter any more.
+them, so they could be taken for another factor's doing. Where no factor can be accused, that is no matter any more.
 """
 
 from __future__ import annotations

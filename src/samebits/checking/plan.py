@@ -19,12 +19,12 @@ from samebits.workspace.workspace import Isolation
 
 # Besides the first ones; and for each factor that is found to make runs diverge.
 MAX_RUNS, MAX_RUNS_EACH = 33, 12
-# A first look: so long after the first step, and at least so many steps.
+# A first look: how long after the first step, and how many steps at least.
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED, RELEASED_OTHERWISE = 2, 6
 CONTROL, VARIED = "control", "varied"
-# Where nobody says how many go on side by side.
+# How many are made side by side unless asked otherwise.
 MOST_UNASKED = 2
 
 

@@ -32,7 +32,7 @@ from samebits.runfolder.steps import COMPARED, ROOTS, Recording
 from samebits.workspace.place import Place
 from samebits.workspace.workspace import Workspace
 
-# No run of a check is waited for longer than so many times the first one, and never given less than a minute.
+# No run of a check is waited for longer than this many times the first one, and none is given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
 # What a script makes before its first step is kept for later runs where it was busy with it for so long.
 PREPARATION_SECONDS = 10.0
@@ -95,7 +95,7 @@ class RunPool:
 
     @property
     def room(self) -> int:
-        """How many runs may go on side by side."""
+        """How many runs may be made side by side."""
         return self._fitting.room
 
     def run(self, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None) -> Run:

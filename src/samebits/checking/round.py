@@ -24,7 +24,7 @@ from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
-# A race that shows rarely would be followed for ever: after so many lots it stays suspected.
+# A race that shows rarely would be followed forever: after this many draws it stays suspected.
 MOST_DRAWS = 24
 
 
@@ -216,7 +216,7 @@ class Round:
     # ---- the remedy
 
     def _try(self, trial: RemedyTrial, *, is_varied: bool) -> Asking[None]:
-        """One run with a remedy, and what else may go on beside it."""
+        """One run with a remedy, and what else may be made at the same time."""
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful = self._doubtful()
         (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room - 1), [plan])

@@ -29,7 +29,7 @@ from samebits.runfolder.spec import RunSpec
 # nothing with one other value, is no acquittal yet.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
-# So many steps at least are looked at after the one at which runs diverged.
+# At least this many steps are looked at after the one at which runs diverged.
 MORE_STEPS = 10
 # Races show in some runs only: where no other factor is guilty, runs left alone are given another chance.
 RARE_RUNS = 6

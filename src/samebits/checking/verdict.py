@@ -370,7 +370,7 @@ class Unknown:
     Attributes:
         divergent: two of them.
         held: everything that can be pinned was pinned in them; otherwise the remedy.
-        results: how many different results so many runs gave.
+        results: how many different results these runs gave.
         runs: how many.
         seeds: calls that seeded a generator with another value in each of the two runs.
         witnessed: factors that entered up to there, with their first lines; none of them could be singled out.

@@ -59,8 +59,8 @@ class Witness:
     fix: str = ""
 
 
-# So many draws of a process are told, and of each the first bytes: enough to know a name that quotes them, too few to
-# be a secret.
+# How many draws of a process are told, and how many first bytes of each: enough to know a name that quotes them, too
+# few to be a secret.
 MOST_HANDED_OUT, TOLD_BYTES = 64, 3
 
 
@@ -212,7 +212,7 @@ def import_if_installed(name: str) -> ModuleType | None:
 
 
 def exchange_method(owner: type, name: str, method: object) -> object:
-    """Put `method` into a class written in C, whose attributes nobody can set, and return what was there.
+    """Put `method` into a class written in C, whose attributes cannot be set, and return what was there.
 
     The class stays the class it is: C code, subclasses, pickles and annotations see no other one.
 

@@ -30,7 +30,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
     accelerate's own loaders take it for that of one process.
 
     After `load_state`, the first iteration is the rest of the epoch that was saved, whose number is
-    `loader.state_dict()["epoch"]`: skip nothing. An epoch that was left early has no rest: to go on within it, save
+    `loader.state_dict()["epoch"]`: skip nothing. An epoch that was left early has no rest: to continue within it, save
     before the `break`. The third line restores gradients of a half-done accumulation.
 
     Args:
@@ -113,7 +113,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         return self._loader.state_dict() if self._handed_over is None else self._handed_over
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Let the next iteration go on with the very next batch."""
+        """Let the next iteration continue with the next batch."""
         self._stand_anew()
         self._loader.load_state_dict(state)
 

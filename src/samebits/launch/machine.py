@@ -33,9 +33,9 @@ def needed() -> tuple[float, int]:
 
 
 class Fitting:
-    """How many runs may go on at once: cores and memory for all, as the first one, made alone, was seen to need them.
+    """How many runs may be made at once: cores and memory for all, as the first one, made alone, was seen to need them.
 
-    Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. So do ranks, whatever uses
+    A run keeps its number of threads, and one that keeps all cores busy goes alone. So do ranks, whatever uses
     an accelerator, and a run after one that met something outside its copy of the folder. Where runs would not see the
     folder at one path, only one at a time is made unasked (`as_fits`).
     """

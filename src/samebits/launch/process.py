@@ -27,7 +27,7 @@ from samebits.runfolder.spec import PLAN, VARIABLE, RunSpec
 from samebits.workspace.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.workspace.workspace import Workspace
 
-# Seconds, or what is asked for them while the run goes on; None is no limit.
+# Seconds, or what is asked for them while it runs; None is no limit.
 Limit: TypeAlias = float | Callable[[], float | None]
 INJECTED = str(Path(__file__).parents[1] / "agent" / "inject")
 

@@ -37,7 +37,7 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         locked: what is expected.
         recordings: of the run, at least one.
         is_whole: it ended by itself, or where it was to end; otherwise what it lacks says nothing.
-        most_steps: so many were locked, and no end; 0 where all were.
+        most_steps: how many were locked, without an end; 0 where all were.
     """
     own = Digested(recordings, most_steps)
     if own.definition != locked.digest:

@@ -98,7 +98,7 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
 
     def change(now: Lockfile) -> Lockfile:
         nonlocal before
-        # While runs were made, somebody else may have written.
+        # Another process may have written meanwhile.
         _need_the_same(now, name, entry, request.replace)
         before = now
         return changed(now, found, entry, request.replace)

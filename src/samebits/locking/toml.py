@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
 
-# A list that fits into so many columns stands in one line.
+# A list that fits into this many columns stands in one line.
 WIDTH = 100
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -38,7 +38,7 @@ class Uninterrupted:
 
 @dataclass(frozen=True)
 class Beside:
-    """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it went on from.
+    """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it resumed from.
 
     Attributes:
         is_loaded: that was seen to be loaded.

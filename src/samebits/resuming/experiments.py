@@ -20,7 +20,7 @@ from samebits.runfolder.notes import Lacks, Unseen, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import Restored
 
-# So many runs are made at most to find out what one resume lacks.
+# At most this many runs are made to find out what one resume lacks.
 MOST_TRIES = 16
 
 _ASIDE = (
@@ -117,7 +117,7 @@ def need_repeat(whole: Uninterrupted, again: Run) -> None:
 
 
 class _Resumed:
-    """A training that was killed, and the runs that go on from what it left, each with one thing more given back.
+    """A training that was killed, and the runs that resume from what it left, each with one thing more given back.
 
     Attributes:
         given: what helped.

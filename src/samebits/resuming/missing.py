@@ -12,7 +12,7 @@ from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
 
 _GLOBAL = "the global RNG state differs at the end of that step"
-# So many things are told of by their values.
+# How many things are reported with their values.
 MOST_TOLD = 3
 
 # States that the resumed run may hold otherwise, by what differs first: what is likely is tried first.

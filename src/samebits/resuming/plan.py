@@ -14,13 +14,13 @@ from samebits.launch.command import Command
 from samebits.resuming.seen import SavedIn
 from samebits.runfolder.spec import Restored, ResumeSpec, RunSpec, StopSignal
 
-# So many steps are looked at after the first save, and the run is killed so many after a save.
+# How many steps are looked at after the first save, and how long after a save the run is killed.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
 # So long is looked for saves: a training of which they are seen later than the first ones shows more.
 LOOK_SECONDS = 20.0
 # The late kill comes at a save in this part of what is looked at: counters count by then, and much is left.
 LATE = (0.5, 0.75)
-# A test takes no more than so many lengths of what is looked at, what it confirms aside.
+# A test takes no more than this many lengths of what is looked at, what it confirms aside.
 MOST_LENGTHS = 3.5
 
 
@@ -31,7 +31,7 @@ class ResumeRequest(checks.CheckRequest):
     Attributes:
         again: what to run after the kill; the same command, or one with further arguments.
         at: kill after these steps; empty chooses a step after a save.
-        kills: kill after so many steps chosen at random instead.
+        kills: kill after this many steps chosen at random instead.
         during_save: stop it within a save instead, and leave half of the file.
         saved_at: steps that are done when the script saves, where that is not seen.
     """
@@ -103,8 +103,8 @@ class Kill:
     Attributes:
         after: the last step that it does.
         saved: steps that were done when it saved last before.
-        torn: it is killed in the first save from then on for which so many steps are done.
-        most: compare so many steps; None compares all.
+        torn: it is killed in the first save from then on for which `torn` steps are done.
+        most: how many steps to compare; None compares all.
     """
 
     after: int

@@ -128,7 +128,7 @@ def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetche
 
 
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
-    """The checkpoint that the resumed run goes on from: what the killed run saved, and where it was loaded.
+    """The checkpoint that the resumed run starts from: what the killed run saved, and where it was loaded.
 
     A file is known by its time, so that it may have been moved or copied meanwhile, else by its path.
     """

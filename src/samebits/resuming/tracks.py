@@ -22,7 +22,7 @@ _NUMBERED = ("batch", "loss", "output", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
 # The states of modules beside what was saved itself: they are called otherwise once they were loaded.
 _STATE = re.compile(r"^\d+\.state\.")
-# Every optimizer of a script steps at least once in so many steps.
+# Every optimizer of a script steps at least once in this many steps.
 MOST_TURNS = 64
 
 
@@ -72,7 +72,7 @@ def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a resumed run goes on.
+    """Where a resumed run starts.
 
     Attributes:
         step: of the uninterrupted run, with which its first row is compared.
@@ -89,7 +89,7 @@ class Start:
 
 
 def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
-    """Where the parameters say that the resumed run `b` goes on, after `last` steps of the uninterrupted `a` at most.
+    """Where the parameters say that the resumed run `b` starts, after `last` steps of the uninterrupted `a` at most.
 
     The steps after which what was loaded was saved decide between several, or if none fits.
     """

@@ -72,21 +72,21 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training that was stopped and went on.
+    """One training that was stopped and resumed.
 
     Attributes:
         signal: that stopped it.
         killed_after: the last step that it did; -1 before the first.
         torn: it was killed in a save, and half of this file was left.
-        saved_step: steps that were done when the checkpoint was saved that it went on from.
+        saved_step: steps that were done when the checkpoint was saved that it resumed from.
         resumed_step: the first step that it did again; None where it did none.
-        compared: so many steps were compared with those of the uninterrupted run.
+        compared: how many steps were compared with those of the uninterrupted run.
         is_to_the_end: and what was saved after the last one.
         loaded: what it loaded that had been saved, and how many steps were done then.
         divergence: the first place at which they differ.
         missing: why, the first cause first.
         lacks: what the resumed run held otherwise than the killed one, and was not found to matter.
-        checkpoint: what it went on from.
+        checkpoint: what it resumed from.
         runs: numbers of the killed and the resumed run, and of those that confirmed a cause.
         error: why it could not be judged.
     """
@@ -142,7 +142,7 @@ class Resumption:
     @property
     @published("verdict")
     def kind(self) -> VerdictKind:
-        """Whether every resume went on with the same bits."""
+        """Whether every resume continued with the same bits."""
         if any(trial.differs for trial in self.trials) or self.failing is not None:
             return "different"
         if self.trouble is not None or not self.trials:
@@ -157,7 +157,7 @@ class Resumption:
 
     @property
     def failing(self) -> Trial | None:
-        """The first resume that failed by itself, where another one went on: from there it cannot be resumed."""
+        """The first resume that failed, where another one continued: from there it cannot be resumed."""
         went_on = any(one.compared for one in self.trials)
         failed = (one for one in self.trials if isinstance(one.error, ScriptFailedError) and not one.torn)
         return next(failed, None) if went_on else None

@@ -192,7 +192,7 @@ def _claimed(home: Path, name: str) -> Path:
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
     """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
 
-    The newest ones stay, so many, and those younger than so many days.
+    The newest `kept` stay, and those that are younger.
     """
     folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not is_busy(path)]

@@ -248,7 +248,7 @@ class Ended(Note, note="end"):
 
 @dataclass(frozen=True)
 class Stopped(Note, note="stopped"):
-    """One training of several was recorded as far as was asked for; the process went on."""
+    """One training of several was recorded as far as was asked for; the process continued."""
 
     step: int
     rank: int = 0
@@ -311,7 +311,7 @@ class Saved(_OfCheckpoint, Note, note="saved"):
 
     Attributes:
         counts: stream → how many things of it had come in that step by then.
-        is_aside: by another thread, while the training went on.
+        is_aside: by another thread, during the training.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from samebits.base.errors import SamebitsError, StateError, UsageError
 from samebits.rng.packing import PackingError, functions_in, leaves, pack, unpack
 from samebits.rng.search import generator_types
 
-# Of a state that differs in many places, so many are named.
+# How many of the places are named in which a state differs.
 NAMED = 5
 
 

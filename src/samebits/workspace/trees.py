@@ -23,7 +23,7 @@ from samebits.workspace.place import is_in
 with suppress(ImportError):  # on Windows, where answers can be read, and no runs be made
     import fcntl
 
-# What comes after so many files or bytes is linked.
+# What comes after this many files or bytes is linked.
 MOST_FILES, MOST_BYTES = 10_000, 10**9
 # In a tree with more entries than this, the folders that come last are shown as a whole.
 MOST_ENTRIES = 20_000

@@ -6,7 +6,7 @@
     work-1, work-2 …  a run's copy, its folder `{run}`, what has mounts
 
 Where the system lets a process have mounts of its own, each run sees its copy at the path of the original, and nothing
-of samebits in it; so runs that go on at once are as if each were alone. Elsewhere copies lie at paths of their own, and
+of samebits in it; so runs made at once are as if each were alone. Elsewhere copies lie at paths of their own, and
 `Place` says what they are called in the user's folder.
 """
 
