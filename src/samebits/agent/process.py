@@ -65,7 +65,7 @@ def start(plan_path: str) -> None:
         journal.note(Witnessed(**vars(witness)))
 
     def seeded(call: SeedCall) -> None:
-        journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))
+        journal.note(Seeded(**vars(call), process=".".join(map(str, Lineage.of_process().path))))
 
     witness = witnessed if plan.witness else None
     treatment = treat(plan.settings, plan.seed, path, witness, lambda begins: journal.note(HandedOut(begins)))

@@ -22,6 +22,7 @@ from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.base.versions import without_version
 from samebits.factors.context import Witness
+from samebits.factors.seed_calls import SeedCall
 from samebits.runfolder.environment import Environment, together
 from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
 
@@ -95,12 +96,9 @@ class HandedOut(Note, note="handed-out"):
 
 
 @dataclass(frozen=True)
-class Seeded(Note, note="seed"):
-    """A generator was seeded: what was called, with which value, at which line, in which process of the program."""
+class Seeded(SeedCall, Note, note="seed"):
+    """A generator was seeded in this process of the program."""
 
-    what: str
-    value: int | float | str
-    site: Site
     process: str = ""
 
 
