@@ -109,7 +109,7 @@ def test_generators_that_changed_nothing_are_not_suspected(
 
 @pytest.mark.parametrize("is_cured", [True, False])
 def test_a_loaders_own_generator_is_no_epoch(tmp_path: Path, is_cured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins anew, so an epoch looks like the one before; where giving it back is the cure, the order is missing."""
+    """It begins anew, so an epoch looks like the one before; where giving it back fixes it, the order is missing."""
     change = spoiled("batch", "loss", "grad", "param", only_first=True)
     wrong, right = (
         side(tmp_path / name, own, a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS, came))
