@@ -113,11 +113,11 @@ def _room(name: str, *notes: str) -> list[str]:
     room = ROOT / "src" / "samebits" / name
     source = (room / "__init__.py" if room.is_dir() else room.with_suffix(".py")).read_text()
     docstring = ast.get_docstring(ast.parse(source)) or ""
-    purpose = textwrap.wrap(re.split(r"\.(?: |$)", docstring.splitlines()[0])[0], 51)
+    purpose = textwrap.wrap(re.split(r"\.(?: |$)", docstring.splitlines()[0])[0], 49)
     blank = [("",) * len(notes)] * (len(purpose) - 1)
     names = [name] + [""] * (len(purpose) - 1)
     rows = zip(names, purpose, [notes, *blank], strict=True)
-    return [f"| {first:<11} {text:<53}{where:<10}{torch:<9} |" for first, text, (where, torch) in rows]
+    return [f"| {first:<13} {text:<51}{where:<10}{torch:<9} |" for first, text, (where, torch) in rows]
 
 
 def with_tour(readme: str) -> str:

@@ -28,7 +28,7 @@ HEADLINE = {"type": "string", "description": "the answer in one sentence"}
 ROWS = {
     "type": "array",
     "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
-    "description": "what people read, as label and text; a row without a label goes on with the one above",
+    "description": "what people read, as label and text; a row without a label continues the one above",
 }
 
 

@@ -97,9 +97,9 @@ def test_a_factor_is_one_file(package: Path) -> None:
     catalog.write_text(entry.replace(start, f"from samebits.factors.language import Language\n{start}"))
     look = (
         "import samebits; from samebits.factors.pinning import settings_for; "
-        "from pathlib import Path; from samebits.runfolder.spec import RunSpec; "
+        "from samebits.runfolder.spec import RunSpec; "
         "plan = RunSpec(settings=settings_for(['language'])); "
-        "print(samebits.status()['language'].is_pinned, plan.environment({}, Path()))"
+        "print(samebits.status()['language'].is_pinned, plan.environment({}))"
     )
 
     assert run(package, "-c", look, LC_ALL="C") == "True {'LC_ALL': 'C'}\n"

@@ -1,6 +1,7 @@
 """What can be counted about the source, and stays as it is: circles, names, sizes.
 
-A change that needs more lines raises the budget of its room here, with the reason in docs/explanation/decisions.md.
+A budget is a multiple of 50 lines with at least 3 % of room when it is set, so that ordinary changes fit. A change that
+needs more raises it, with the reason in docs/explanation/decisions.md; below 85 % of it, it is lowered.
 """
 
 import ast
@@ -15,29 +16,29 @@ SOURCE = Path(__file__).parent.parent / "src"
 SHARED = {"Loader", "SamebitsCallback"}
 # Lines of each room, docstrings, comments and blanks among them.
 BUDGET = {
-    "accelerators": 130,
-    "against": 680,
-    "agent": 5810,
-    "base": 840,
-    "bits": 920,
-    "checking": 4210,
-    "cli": 1050,
-    "comparison": 1550,
-    "data": 1810,
-    "factors": 4600,
-    "integrations": 1310,
-    "launch": 1180,
-    "lint": 1190,
-    "locking": 1810,
-    "pricing": 800,
-    "replay": 530,
-    "report": 2690,
-    "resuming": 1490,
-    "rng": 760,
-    "runfolder": 1990,
-    "state": 1420,
-    "testing": 620,
-    "workspace": 800,
+    "accelerators": 150,
+    "against": 700,
+    "agent": 6000,
+    "base": 900,
+    "bits": 950,
+    "checking": 4350,
+    "cli": 1100,
+    "comparison": 1600,
+    "data": 1900,
+    "factors": 4750,
+    "integrations": 1350,
+    "launch": 1250,
+    "lint": 1250,
+    "locking": 1900,
+    "pricing": 850,
+    "replay": 550,
+    "report": 2750,
+    "resuming": 1550,
+    "rng": 800,
+    "runfolder": 2100,
+    "state": 1500,
+    "testing": 650,
+    "workspace": 850,
 }
 
 
@@ -72,7 +73,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_nothing_imports_in_a_circle() -> None:
-    """Imports for the type checker count: a reader follows them all the same."""
+    """Imports for the type checker count: a reader follows them, too."""
     modules = parsed()
 
     assert circle({name: imported(tree, modules) - {name} for name, tree in modules.items()}) == []
@@ -98,10 +99,10 @@ def test_no_class_name_stands_twice() -> None:
 
 @pytest.mark.parametrize("room", sorted(BUDGET))
 def test_a_room_keeps_to_its_size(room: str) -> None:
-    """Neither grows past its budget, nor leaves a tenth of it unused: then the budget is lowered."""
+    """Neither grows past its budget, nor leaves more than 15 % of it unused: then the budget is lowered."""
     lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / "samebits" / room).rglob("*.py"))
 
-    assert 0.9 * BUDGET[room] <= lines <= BUDGET[room]
+    assert 0.85 * BUDGET[room] <= lines <= BUDGET[room]
 
 
 def test_every_room_has_a_budget() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import samebits
 from samebits.base.errors import InterruptError, RecordingError
+from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry, Shown
 from samebits.checking.verdict import DivergentRuns, LeftOut, Origin, OriginOnRank, Reseeded, Unknown
@@ -101,7 +102,7 @@ def test_a_verdict_goes_through_json_and_back(made: Callable[[Path], samebits.Ve
     text, document = check_told(verdict).text, document_of("check", verdict)
     script.write_text("# all of it is new\n")
 
-    again = samebits.Verdict.from_json(json.loads(dumped(verdict.to_json())))
+    again = from_data(samebits.Verdict, json.loads(dumped(to_data(verdict))))
 
     assert (str(again), document_of("check", again)) == (text, document)
     assert type(again.error) is type(verdict.error)
@@ -112,13 +113,14 @@ def test_a_verdict_goes_through_json_and_back(made: Callable[[Path], samebits.Ve
 
 def test_what_is_newer_is_ignored_and_what_is_damaged_is_refused() -> None:
     """An added key changes nothing; a missing one, another type and another word raise."""
-    data = same().to_json()
+    data = to_data(same())
+    assert isinstance(data, dict)
 
-    assert samebits.Verdict.from_json({**data, "mood": "good"}).runs == same().runs
-    assert samebits.Verdict.from_json({key: data[key] for key in ("verdict", "command", "folder")}).runs == ()
+    assert from_data(samebits.Verdict, {**data, "mood": "good"}).runs == same().runs
+    assert from_data(samebits.Verdict, {key: data[key] for key in ("verdict", "command", "folder")}).runs == ()
     for damage in ({"verdict": "perhaps"}, {"runs": [{"id": "1"}]}, {"runs": [{}]}, {"folder": 3}, {"agreed": 1}):
-        with pytest.raises(ValueError, match=r"is no|no RunRecord"):
-            samebits.Verdict.from_json({**data, **damage})
+        with pytest.raises(ValueError, match=r"is not a valid|no RunRecord"):
+            from_data(samebits.Verdict, {**data, **damage})
 
 
 def test_a_folder_without_a_verdict_is_refused(tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def check(
         vary: factors to vary besides those varied by default.
         seed: root of all pinned streams.
         runs: runs before anything is judged: two controls, the rest varied.
-        max_runs: the budget: at most so many runs altogether.
-        jobs: so many runs side by side; `"auto"`, as many as cores and memory allow.
-        max_steps: look at the first so many steps only.
+        max_runs: the budget: at most this many runs in total.
+        jobs: how many runs at a time; `"auto"`, as many as cores and memory allow.
+        max_steps: check only this many first steps.
         timeout: seconds after which a run is ended.
         level: `op` names the operation, too; otherwise `step`.
         all_origins: with `level="op"`, name further operations, too.
@@ -189,14 +189,14 @@ def lock(
         name: of the entry; without it, the name of the script.
         pins: factors held still, now and whenever it is verified, each `NAME` or `NAME=VALUE`.
         seed: root of all pinned streams.
-        max_steps: lock the first so many steps only.
+        max_steps: lock only this many first steps.
         data: files and folders that have to stay as they are.
         artifacts: files that the command makes, byte for byte; `{run}` is a folder of its own.
         quick: look at the first seconds of training only, to see whether it repeats.
         no_check: do not look at all; that is written down.
         isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
         share: paths that the copies show as they are.
-        replace: throw away what is locked under that name, on every machine.
+        replace: discard what is locked under that name, on every machine.
         timeout: seconds after which a run is ended.
         lockfile: path of the file.
         write_in_ci: write although `CI` is set.
@@ -314,8 +314,8 @@ def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
         b: another.
 
     Raises:
-        RecordingError: one of them is no run folder, or holds no recording.
-        UsageError: one of them is no path.
+        RecordingError: one of them is not a run folder, or holds no recording.
+        UsageError: one of them is not a path.
     """
     return Comparison(**vars(compare_runs(open_run(path_given("a", a)), open_run(path_given("b", b)))))
 
@@ -345,7 +345,9 @@ def assert_repeats(function: Callable[..., object], *args: object, runs: int = 2
         UnseenWarning: other threads were started: their operations are not seen, only what they leave behind.
     """
     if not callable(function):
-        raise UsageError(f"function must be something to call, got {function!r}", "leave the parentheses away")
+        raise UsageError(
+            f"function must be something to call, got {function!r}", "pass the function itself, without ()"
+        )
     if runs < 2:
         raise UsageError(f"runs must be at least 2, got {runs}")
     name = getattr(function, "__name__", repr(function))

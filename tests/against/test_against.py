@@ -69,9 +69,9 @@ def test_what_is_no_interpreter_is_refused_at_once(tmp_path: Path) -> None:
     bare.chmod(0o755)
     for other, words in (
         ("nowhere/python", "there is no interpreter 'nowhere/python'"),
-        ("./plain.txt", "is no program that can be executed"),
+        ("./plain.txt", "is not executable"),
         ("./empty", "is a folder without bin/python"),
-        ("./says-nothing", "is no Python interpreter: it printed nothing"),
+        ("./says-nothing", "is not a Python interpreter: it printed nothing"),
         ("./bare", "has no torch"),
     ):
         found = against(tmp_path, other, "train.py")
@@ -86,7 +86,10 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     assert "exchanges the interpreter" in against(tmp_path, sys.executable, "--", "env", "python", "train.py").stderr
     for more in (("--vary", "clock"), ("--dry-run",)):
-        assert f"--against goes without {more[0]}" in against(tmp_path, sys.executable, *more, "train.py").stderr
+        assert (
+            f"--against cannot be combined with {more[0]}"
+            in against(tmp_path, sys.executable, *more, "train.py").stderr
+        )
 
 
 def test_this_interpreter_is_found_with_its_packages() -> None:
@@ -173,4 +176,4 @@ def test_what_does_not_repeat_by_itself_is_undecided(tmp_path: Path) -> None:
     found = against(tmp_path, sys.executable, "train.py")
 
     assert found.returncode == 2
-    assert "the script does not repeat even by itself: runs 1 and 2 diverge at step 0" in found.stderr
+    assert "the script alone does not repeat: runs 1 and 2 diverge at step 0" in found.stderr

@@ -2,12 +2,13 @@
 
 import itertools
 import json
+import math
 from dataclasses import asdict
 
 import pytest
 import torch
 
-from samebits.bits.ulp import raw_of, relative_between, ulp_between, ulp_worth_reporting
+from samebits.bits.ulp import raw_of, ulp_between, ulp_worth_reporting
 from samebits.comparison.values import Distance, distance
 from samebits.report.places import distance_words
 from samebits.runfolder.tensors import Kept
@@ -19,6 +20,18 @@ NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.0**-126, 0.333251953125, 3.0e4)
 def kept(values: list[float], dtype: str) -> Kept:
     tensor = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
     return Kept(dtype, tuple(tensor.shape), bytes(tensor.view(torch.uint8).tolist()))
+
+
+def relative_between(a: float, b: float) -> float | None:
+    """|a - b| / max(|a|, |b|), 0 where they are equal; None where one is no finite number."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return None
+    scale = max(abs(a), abs(b))
+    if scale == 0:
+        return 0.0
+    difference = abs(a - b)
+    # Two large numbers of opposite sign are farther apart than any double.
+    return difference / scale if math.isfinite(difference) else abs(a / scale - b / scale)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

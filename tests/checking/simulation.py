@@ -13,10 +13,10 @@ from typing import Literal, cast
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry, Facts
-from samebits.checking.inquiry import Inquiry, answered
+from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool
-from samebits.checking.search import Found, look
+from samebits.checking.search import Found, search
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
 from samebits.comparison.products import Products, Unlike, unlike
@@ -136,6 +136,7 @@ class Simulation:
     def workspace(self) -> SimpleNamespace:
         return SimpleNamespace(left_by=self.left_by(), folder=FOLDER, prepared=frozenset())
 
+    @property
     def room(self) -> int:
         return self.luck.randint(1, self.jobs)
 
@@ -281,7 +282,7 @@ def simulated(
     found = Found()
     simulation = Simulation(script, luck, lambda: request.most_runs(len(found.accused)), request.jobs, trains)
     inquiry = Inquiry(request, cast("RunPool", simulation), random.Random(luck.random()))
-    answered(look(inquiry, found), simulation.run_all)
+    drive(search(inquiry, found), simulation.run_all)
     return found, simulation, inquiry
 
 

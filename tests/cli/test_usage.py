@@ -85,7 +85,7 @@ def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
 
 
 OTHER_WAYS = {
-    "quotation marks": (("python train.py --lr 3",), "leave the quotation marks away: python train.py --lr 3"),
+    "quotation marks": (("python train.py --lr 3",), "drop the quotation marks: python train.py --lr 3"),
     "a variable": (("SEED=1", "python", "train.py"), "variables come before samebits, or after env: env SEED=1 python"),
     "an option of Python": (("-m", "pkg.train", "--lr"), "for a module: samebits check python -m pkg.train --lr"),
     "a module": (("pkg.train", "--lr", "3"), "a module is run by Python: python -m pkg.train --lr 3"),
@@ -179,7 +179,7 @@ CONFIGS = {
     "keep = 0": ("keep = 0 in [tool.samebits] of {} should be at least 1", ""),
     "pin = 'clock'": ("pin = 'clock' in [tool.samebits] of {} should be a list of factors", ""),
     "vary = ['clok']": ("vary in [tool.samebits] of {}: there is no factor 'clok'", "did you mean clock?"),
-    "runs = ": ("{} cannot be read: Invalid value", "mend it, or run samebits from another folder"),
+    "runs = ": ("{} cannot be read: Invalid value", "fix it, or run samebits from another folder"),
 }
 
 

@@ -349,7 +349,7 @@ def test_a_state_of_another_loader_is_refused() -> None:
         with pytest.raises(DataStateError, match=told):
             made.load_state_dict({**state, **change})
     for wrong in (None, {**state, "version": "1"}, {**state, "samples": -5}):
-        with pytest.raises(DataStateError, match=r"a state is a dict|is no state"):
+        with pytest.raises(DataStateError, match=r"a state is a dict|is not the state"):
             made.load_state_dict(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="epoch must be a whole number, got 'abc'"):
         made.set_epoch("abc")  # type: ignore[arg-type]

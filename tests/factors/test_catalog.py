@@ -72,7 +72,7 @@ def test_every_factor_says_what_it_must(factor: Factor) -> None:
 
 
 @each_factor
-def test_a_natural_scene_without_listeners_does_nothing(factor: Factor) -> None:
+def test_a_natural_context_without_listeners_does_nothing(factor: Factor) -> None:
     """Nothing is replaced, awaited or to be undone."""
     context = FactorContext(factor.name, Setting())
     factor.apply(context)
@@ -83,7 +83,7 @@ def test_a_natural_scene_without_listeners_does_nothing(factor: Factor) -> None:
 
 
 @each_factor
-def test_observing_needs_no_scene_and_no_torch(factor: Factor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observing_needs_no_context_and_no_torch(factor: Factor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value as text, whatever is loaded."""
     import sys
 

@@ -125,7 +125,7 @@ def test_everything_is_undone_although_one_undoing_fails(module: Any, context: F
     assert "SAMEBITS_TEST_VARIABLE" not in os.environ
 
 
-def test_an_ended_scene_neither_witnesses_nor_treats() -> None:
+def test_an_ended_context_neither_witnesses_nor_treats() -> None:
     """A program that kept a patched function gets the original, and nothing is reported."""
     seen: list[Witness] = []
     context = FactorContext("clock", Setting("pinned"), report=seen.append)

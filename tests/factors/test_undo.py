@@ -40,7 +40,7 @@ def use(*factors: str) -> None:
 @each_factor
 @each_mode
 @pytest.mark.parametrize("context", [treated, watched])
-def test_leaving_a_scene_leaves_nothing(factor: str, mode: Mode, context: Callable[..., Any]) -> None:
+def test_leaving_a_context_leaves_nothing(factor: str, mode: Mode, context: Callable[..., Any]) -> None:
     """After a factor was pinned or varied, with or without somebody listening, all is as before."""
     before = everything()
 

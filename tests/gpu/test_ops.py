@@ -88,7 +88,7 @@ def test_the_device_is_known_to_be_in_use() -> None:
     assert ("cuda" in what_was_used()) == (DEVICE == "cuda")
     assert peak is not None
     assert peak >= held.nbytes
-    assert devices.free_bytes()
+    assert devices.free_device_bytes()
 
 
 @pytest.mark.parametrize("kind", ["cpu", "meta"])

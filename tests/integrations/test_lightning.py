@@ -201,7 +201,7 @@ def test_a_plateau_that_is_missed_is_said(tmp_path: Path) -> None:
 
         assert rate(tmp_path / "02-end.ckpt") == whole
     for name in ("01-batch", "02-batch", "02-epoch", "02-evaluation", "03-batch"):
-        with pytest.warns(StateWarning, match="leaves out the update of ReduceLROnPlateau"):
+        with pytest.warns(StateWarning, match="skips the update of ReduceLROnPlateau"):
             assert rate(tmp_path / f"{name}.ckpt") > whole
 
 
@@ -227,7 +227,7 @@ def test_what_would_not_go_on_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="without a SamebitsCallback"):
         trainer.fit(training.Classifier(Seen()), Loader(Noisy(8), batch_size=4, seed=0))
     trainer = training.L.Trainer(max_epochs=1, enable_checkpointing=False, callbacks=[SamebitsCallback(0)], **options)
-    with pytest.warns(StateWarning, match="resumed within an epoch it goes on with other batches"):
+    with pytest.warns(StateWarning, match="resumed within an epoch it continues with other batches"):
         trainer.fit(training.Classifier(Seen()), torch.utils.data.DataLoader(Noisy(8), batch_size=4))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from samebits.launch.command import parse_command
 from samebits.launch.supervised import unentered
+from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.spec import RunSpec
 from tests.launch.conftest import PYTHON, TRAIN, samebits, write
 from tests.running import run_recorded
@@ -70,3 +71,25 @@ def test_a_process_that_becomes_another_program_is_looked_at_again(tmp_path: Pat
 
     found = run(tmp_path, PYTHON, str(tmp_path / "it.py"))
     assert found == [f"a process that could not be entered: {Path(PYTHON).name} -I noise.py"]
+
+
+def test_a_process_in_which_samebits_crashes_at_its_start_was_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of its training is recorded, though it says why; one without torch is a helper like any other."""
+    monkeypatch.chdir(tmp_path)
+    start = "spoilt = {**os.environ, 'PYTHONPATH': os.environ['PYTHONPATH'] + os.pathsep + 'spoilt'}\n"
+    start += (
+        "for name in ('idle.py', 'noise.py'):\n    subprocess.run([sys.executable, name], env=spoilt, check=True)\n"
+    )
+    write(tmp_path, {"train.py": f"import os, subprocess, sys\n{TRAIN}\n{start}", "noise.py": NOISE})
+    write(tmp_path, {"idle.py": "import time\ntime.sleep(0.5)\n"})
+    # samebits imports it as it starts, and torch does without.
+    write(tmp_path, {"spoilt/sysconfig.py": "raise OSError(28, 'No space left on device')"})
+
+    outcome = run_recorded(parse_command([PYTHON, "train.py"]), RunSpec("control"), tmp_path / "run", 120)
+    crashed = [note.message for note in read_notes(outcome.folder.path, Failed)]
+
+    assert len(crashed) == 2
+    assert all("OSError: [Errno 28]" in message for message in crashed)
+    assert unentered(outcome.folder) == [f"a process that could not be entered: {Path(PYTHON).name} noise.py"]

@@ -68,7 +68,7 @@ def test_isolated_python_is_refused_before_anything_runs(command: str, tmp_path:
     done = samebits(command, PYTHON, "-Es", "it.py", cwd=tmp_path)
 
     assert done.status == {"run": 125, "check": 2}[command]
-    assert done.err.startswith(f"error: {PYTHON} is started with -E, which keeps samebits out\n\nhint: leave -E away")
+    assert done.err.startswith(f"error: {PYTHON} is started with -E, which keeps samebits out\n\nhint: drop -E")
     assert [path.name for path in tmp_path.iterdir()] == ["it.py"]
 
 

@@ -47,7 +47,7 @@ def test_what_is_cut_off_is_never_a_shorter_lockfile(path: Path) -> None:
     head, *between = [at.start() + 1 for at in re.finditer(b"\n\n", whole)]
     for length in [0, 1, *between, *(rng.randrange(head + 2, last) for _ in range(200))]:
         path.write_bytes(whole[:length])
-        with pytest.raises(LockfileError, match=r"is empty|is cut off|is no lockfile|is damaged"):
+        with pytest.raises(LockfileError, match=r"is empty|is cut off|is not a samebits lockfile|is damaged"):
             Lockfile.load(path)
     path.write_bytes(whole[:head])
     assert Lockfile.load(path) == Lockfile()
@@ -60,9 +60,9 @@ def test_what_is_cut_off_is_never_a_shorter_lockfile(path: Path) -> None:
     [
         ('repeats = "checked"', 'repeats = "perhaps"', "'perhaps' is no"),
         ("[run.train]", "[run.other]", "no RunEntry"),
-        ("seed = 7", "seed = true", "True is no int"),
-        ("steps = 9", 'steps = "9"', "'9' is no int"),
-        ('at = "8"', 'at = "eight"', "is no step"),
+        ("seed = 7", "seed = true", "True is not a valid int"),
+        ("steps = 9", 'steps = "9"', "'9' is not a valid int"),
+        ('at = "8"', 'at = "eight"', "is not a step"),
         ("pins = [", "pin = [", r"run\.train\.pin means nothing here"),
         (".artifacts]", ".artifact]", r"\.artifact means nothing here"),
         ("[environment.cpu-7", "[environment.cpu-8", "the environment cpu-7e748606 is missing"),
@@ -84,7 +84,7 @@ def test_conflict_markers_are_named(path: Path) -> None:
     """With their line; a test whose name looks like one is none."""
     lines = path.read_text().split("\n")
     path.write_text("\n".join([*lines[:5], "<<<<<<< HEAD", *lines[5:9], "=======", ">>>>>>> branch", *lines[9:]]))
-    with pytest.raises(LockfileError, match="in the midst of a merge: line 6 is '<<<<<<< HEAD'"):
+    with pytest.raises(LockfileError, match="in the middle of a merge: line 6 is '<<<<<<< HEAD'"):
         Lockfile.load(path)
 
     named = lockfile().with_tensors("=======", HERE, LockedTensors("xxh3, sums 2", {"=======": "ab"}))
@@ -106,9 +106,9 @@ def test_two_branches_are_merged_line_by_line(path: Path) -> None:
         (b"", "is empty"),
         (b" \n\n", "is empty"),
         (b'schema = "samebits.lockfile/2"\nnew = 1.5\n', "has schema 2, and this samebits reads schemas up to 1"),
-        (b"[package]\nname = 'other'\n", "is no lockfile of samebits"),
-        (b"\xff\xfe", "byte 0 is no UTF-8"),
-        (b"\x89PNG", "byte 0 is no UTF-8"),
+        (b"[package]\nname = 'other'\n", "is not a samebits lockfile"),
+        (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b"\x89PNG", "byte 0 is not UTF-8"),
         (b"{}", "is cut off, damaged, or was edited"),
         (b"\xef\xbb\xbfa = 1\n", "is cut off, damaged, or was edited"),
     ],
@@ -232,7 +232,7 @@ def test_a_writer_that_goes_on_for_long_is_told(path: Path, monkeypatch: pytest.
     monkeypatch.setattr("samebits.locking.lockfile.LONGEST_WAIT_SECONDS", 0.05)
     with path.with_name(".samebits.lock.writing").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(StorageError, match=r"another process has been writing beside .* for 0.05 s"):
+        with pytest.raises(StorageError, match=r"another process has been writing next to .* for 0.05 s"):
             update(path, lambda now: now)
 
 

@@ -35,7 +35,7 @@ def test_what_is_written_is_read(content: dict[str, Any]) -> None:
 
 
 def test_half_a_character_is_refused() -> None:
-    """As in a file's name that is no UTF-8; its neighbours are texts like any other."""
+    """As in a file's name that is not UTF-8; its neighbours are texts like any other."""
     assert toml_reader().loads(toml_text({"a": "\ud7ff\ue000"}))["a"] == "\ud7ff\ue000"
-    with pytest.raises(UsageError, match="is no character"):
+    with pytest.raises(UsageError, match="is not a character"):
         toml_text({"a": "\udc80"})

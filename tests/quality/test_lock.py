@@ -382,7 +382,7 @@ def test_lockfiles_that_cannot_be_used(folder: Path) -> None:
     for content, why in (
         (whole.replace("seed = 0", "seeds = 0"), "is cut off, or was edited: run.train.seeds means nothing"),
         (whole[: len(whole) // 2], "is cut off"),
-        (f"<<<<<<< HEAD\n{whole}", "is in the midst of a merge: line 1"),
+        (f"<<<<<<< HEAD\n{whole}", "is in the middle of a merge: line 1"),
         (whole.replace("lockfile/1", "lockfile/2"), "has schema 2, and this samebits reads schemas up to 1"),
         ("", "is empty"),
     ):

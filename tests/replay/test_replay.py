@@ -175,7 +175,7 @@ def test_a_run_without_operands(tmp_path: Path) -> None:
     done = command("replay", "run", cwd=tmp_path)
 
     assert (done.status, done.out) == (2, "")
-    assert "kept the operands of no operation" in done.err
+    assert "holds the operands of no operation" in done.err
     assert "samebits check --level op" in done.err
     told = json.loads(command("replay", "--format", "json", "run", cwd=tmp_path).out)
     assert_valid(told)

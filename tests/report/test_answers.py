@@ -22,7 +22,7 @@ from tests.report.test_reports import different, same, script
 from tests.schemas import assert_valid
 
 __all__ = ["script"]
-ERROR = ScriptFailedError("it failed", "mend it")
+ERROR = ScriptFailedError("it failed", "fix it")
 DIFF = Diff(Path("a"), Path("b"), RunComparison(Divergence(1, "loss", "0"), None, ("loss",)), Distance(1, 1, 1, 0.1))
 LOCKED = EntryLocked("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
 TRIALS = (test_resumes.RIGHT, test_resumes.WRONG, test_resumes.FAILED)
@@ -99,7 +99,7 @@ def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
     document = unanswered(kind, ERROR)
 
     assert_valid(document)
-    assert (document["headline"], document["error"]["hint"]) == ("it failed", "mend it")
+    assert (document["headline"], document["error"]["hint"]) == ("it failed", "fix it")
     assert document.get("verdict", "undecided") == "undecided"
 
 

@@ -90,7 +90,7 @@ def test_an_answer_says_what_to_look_at() -> None:
     told = verify_told(verification(OTHER)).text
 
     for line in (
-        "  first     at step 8 these are other than locked: gradients and parameters",
+        "  first     at step 8 these differ from what is locked: gradients and parameters",
         "            loss 0x1p+0 locked, 0x1.8p+0 here",
         "  agree     steps 0 to 7",
         "  also      in an artifact: last.pt is not as it was locked",

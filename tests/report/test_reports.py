@@ -107,7 +107,7 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "  cause     file-order: os.listdir listed, train.py:3",
         "                for name in os.listdir('data'):",
         "  confirmed pinned 5/5 identical, changed 4/4 differ; false-positive bound 0.4 %",
-        "  latent    reproducible here only",
+        "  latent    repeats on this machine only",
         "  remedy    samebits run --pin torch-rng --pin file-order train.py",
         "            verified: 3 runs identical, 2 to the end; rest varied in run 11",
         "  fix       call samebits.pin(seed=0) before line 2",

@@ -87,7 +87,7 @@ def test_a_missing_state_comes_with_its_lines_and_its_cure() -> None:
         '                state = torch.load("last.pt")',
     ):
         assert line in text.splitlines()
-    assert "cure: save optimizer.state_dict(), and load it" in text
+    assert "fix: save optimizer.state_dict(), and load it" in text
     assert "train.py:31, when 20 steps were done" in text
 
 

@@ -12,7 +12,7 @@ from samebits.resuming.beside import Beside
 from samebits.resuming.experiments import _Resumed
 from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
 from samebits.resuming.seen import Seen
-from samebits.resuming.tracks import Side, first_divergence, start_of
+from samebits.resuming.tracks import Side, earliest_difference, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
 from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, rows, side, track
@@ -21,7 +21,7 @@ from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, diges
 def found(one: Side, *others: Side) -> list[Missing]:
     """What is missing, by the earliest place at which ranks differ."""
     sides = {own.a.rank: own for own in (one, *others)}
-    first = first_divergence([*sides.values()])
+    first = earliest_difference([*sides.values()])
     return [] if first is None else suspected(*first, sides)
 
 
@@ -97,7 +97,7 @@ def test_generators_that_changed_nothing_are_not_suspected(
     """Where they stand follows from something else; they are where they could not be given back."""
     monkeypatch.setattr(_Resumed, "_helps", lambda *_: False)
     if not is_tried:
-        monkeypatch.setattr(Beside, "cure", lambda *_: None)
+        monkeypatch.setattr(Beside, "to_give_back", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
     looked = Beside([one], SavedCheckpoint(), True, [])
     resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_generators_that_changed_nothing_are_not_suspected(
 
 @pytest.mark.parametrize("is_cured", [True, False])
 def test_a_loaders_own_generator_is_no_epoch(tmp_path: Path, is_cured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins anew, so an epoch looks like the one before; where giving it back is the cure, the order is missing."""
+    """It begins anew, so an epoch looks like the one before; where giving it back fixes it, the order is missing."""
     change = spoiled("batch", "loss", "grad", "param", only_first=True)
     wrong, right = (
         side(tmp_path / name, own, a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS, came))

@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
     assert isinstance(broken, Unseen)
     assert isinstance(other, Unseen)
     assert broken.what.startswith("what a process noted as 'error', which cannot be read: ")
-    assert other.what == "what a process noted as 'used', which cannot be read: 'cuda' is no tuple"
+    assert other.what == "what a process noted as 'used', which cannot be read: 'cuda' is not a valid tuple"
     assert seed == Seeded("f", 3, Site("t.py", 1))
 
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),
         *(Ended(), Ended(0, 3), Stopped(3), Cut("forward", 1)),
     ],
-    ids=lambda note: note.sort,
+    ids=lambda note: note.note,
 )
 def test_every_sort_of_note_goes_through_a_line_and_back(note: Note, tmp_path: Path) -> None:
     """The same record; what is as it is when left out is left out."""

@@ -171,7 +171,7 @@ def test_what_a_killed_save_left_is_said_and_cleared_away(folder: Path, tmp_path
     (folder / ".step-2.2").rename(tmp_path / "first" / ".step-2.1")
     step, _, said = resumed(tmp_path / "first")
     assert (step, len(said)) == (None, 1)
-    assert said[0].endswith("none is left, so the training begins anew")
+    assert said[0].endswith("none is left, so the training starts from scratch")
     training(4).save(tmp_path / "first", 4)
 
     assert names(tmp_path / "first") == ["step-4"]

@@ -473,7 +473,7 @@ MISFORMED: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "it is of more ranks": (lambda state: state.update(world_size=2), r"the state is of world_size=2, here it is 1"),
     "it is newer": (lambda state: state.update(version=2), r"has version 2, this samebits reads up to 1"),
-    "it is no state": (lambda state: state.clear(), r"this is no state of a training: 'version' is None"),
+    "it is no state": (lambda state: state.clear(), r"this is not a training state: 'version' is None"),
     "a device is missing": (
         lambda state: [
             state["ranks"]["0"]["generators"]["state"].update(

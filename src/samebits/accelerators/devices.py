@@ -97,7 +97,7 @@ def forget_peak() -> None:
     _asked("reset_peak_memory_stats")
 
 
-def free_bytes() -> int | None:
+def free_device_bytes() -> int | None:
     """What is left; None where that is unknown."""
     found = _asked("mem_get_info")
     return None if found is None else int(found[0])

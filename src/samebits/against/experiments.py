@@ -14,6 +14,7 @@ from samebits.against.interpreters import Interpreter, differing_packages, find_
 from samebits.against.operations import first_mismatch
 from samebits.against.verdict import Across, Crossing
 from samebits.base.errors import InterruptError, SamebitsError, UndecidedError, UsageError
+from samebits.base.printable import listed
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool, divergence_of
 from samebits.checking.unjudgeable import why_unjudgeable
@@ -147,7 +148,7 @@ class _Crossing:
         place = self.pool.compare(a, b)
         if place is not None:
             raise UndecidedError(
-                f"under {self._path(side)} the script does not repeat even by itself: runs {a.id} and {b.id} diverge "
+                f"under {self._path(side)} the script alone does not repeat: runs {a.id} and {b.id} diverge "
                 f"at step {place.step}, in {place.stream}, with everything held still",
                 "first: samebits check, with that interpreter, says why",
             )
@@ -248,8 +249,7 @@ def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
     a, b = _names_in_optimizer(here), _names_in_optimizer(there)
     for side, own, other in ((sides["here"], a, b), (sides["there"], b, a)):
         if other and (extra := [name for name in own if name not in other]):
-            more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
-            yield f"only {side.interpreter.path} keeps {extra[0]}{more} of an optimizer; that is not compared"
+            yield f"only {side.interpreter.path} keeps {listed(extra)} of an optimizer; that is not compared"
 
 
 def _names_in_optimizer(run: Run) -> tuple[str, ...]:

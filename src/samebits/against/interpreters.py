@@ -110,7 +110,7 @@ def _path_of(given: str) -> str:
     if os.path.isdir(given):
         raise CommandNotFoundError(f"{given!r} is a folder without bin/python", hint)
     if os.path.exists(given):
-        raise CommandNotFoundError(f"{given!r} is no program that can be executed", hint)
+        raise CommandNotFoundError(f"{given!r} is not executable", hint)
     raise CommandNotFoundError(f"there is no interpreter {given!r}", hint)
 
 
@@ -126,7 +126,7 @@ def _asked(path: str, given: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         answer, why = None, str(error)
     if answer is None:
-        raise UsageError(f"{given} is no Python interpreter: {why}", "give a Python: env/bin/python")
+        raise UsageError(f"{given} is not a Python interpreter: {why}", "give a Python: env/bin/python")
     return dict(json.loads(answer.removeprefix(_MARK)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import Aligned, OpMismatch
-from samebits.base.errors import SamebitsError
+from samebits.base.errors import SamebitsError, exit_code_of
 from samebits.base.records import published
 from samebits.checking.verdict import DivergentRuns, RunRecord, VerdictKind
 from samebits.comparison.values import Distance
@@ -83,6 +83,4 @@ class Crossing:
 
     @property
     def exit_code(self) -> int:
-        if self.kind == "undecided" and self.error is not None:
-            return self.error.exit_code
-        return {"same": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.error if self.kind == "undecided" else None)

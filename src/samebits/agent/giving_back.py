@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -31,7 +32,7 @@ from samebits.runfolder.tensors import write_tensors
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
-# So many lines after a save are kept, in so many seconds: the resumed run comes to one of the first, or to none.
+# How many lines after a save are kept, and for how many seconds: the resumed run comes to one of the first, or to none.
 MOST_LINES, MOST_SECONDS = 16, 5.0
 # How much of a value is told.
 MOST_WORDS = 40
@@ -45,7 +46,7 @@ def kept_at(folder: Path, rank: int) -> Path:
     return folder / f"kept.rank{rank}.json"
 
 
-class _Moments:
+class _Moments(ABC):
     """Says when the program comes to a line of the user's, or calls a model: where states can be laid side by side.
 
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
@@ -56,18 +57,18 @@ class _Moments:
         self.is_open = False
         recorder.on(Event.CALLED, lambda *_: self.called("call"), first=True)
 
+    @abstractmethod
     def came(self, moment: str, frame: FrameType | None) -> None:
-        """The program is there."""
-        raise NotImplementedError
+        """Called when the program reaches `moment`."""
 
     def open(self) -> None:
-        """From here on."""
+        """Start following lines."""
         if threading.get_ident() == self.recorder.thread:
             self.is_open, self._pid = True, os.getpid()
             self._follow_lines()
 
     def close(self) -> None:
-        """No further."""
+        """Stop following lines."""
         if self.is_open:
             self.is_open = False
             sys.settrace(None)
@@ -261,11 +262,12 @@ def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
 
 
 def _words(plain: Any) -> str:
-    """A value in few words; empty for what is no number and no text."""
+    """A value in few words; empty for what is long, or neither number nor text."""
     value, length = plain["value"], plain.get("length")
     if length is not None:
         return f"{length} items"
-    return "" if isinstance(value, dict) else repr(value)[:MOST_WORDS]
+    text = "" if isinstance(value, dict) else repr(value)
+    return text if len(text) <= MOST_WORDS else ""
 
 
 def write(path: Path, moments: Mapping[str, Plain], tensors: Mapping[str, torch.Tensor]) -> None:

@@ -32,7 +32,6 @@ class Watched(Generic[Value]):
         known[number] = ref(thing, drop), value
 
     def values(self) -> list[Value]:
-        """In the order in which they came."""
         return [value for _, value in list(self._known.values())]
 
 

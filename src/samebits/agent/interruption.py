@@ -1,4 +1,4 @@
-"""A run whose checkpoints are watched, and that is stopped in the middle as a training is that somebody kills."""
+"""A run whose checkpoints are watched, and that is stopped in the middle, like a training that is killed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from samebits.runfolder.spec import ResumeSpec
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
-# A program that was asked to end has so many steps to save and to leave, and so many seconds at least.
+# How many steps a program that was asked to end has to save and leave, and how many seconds at least.
 STEPS_TO_LEAVE, SECONDS_TO_LEAVE = 10, 10.0
 # A rank waits so long for the others to come to the step after which all are stopped.
 WAIT_SECONDS = 5.0
 
 
 class Interruption:
-    """What becomes of a run that is stopped, and of one that goes on after it."""
+    """What happens in a run that is stopped, and in the one that resumes it."""
 
     def __init__(self, recorder: Recorder, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
@@ -65,7 +65,7 @@ class Interruption:
             self._kill(log, torn=note.path)
 
     def _keep(self, steps: int) -> None:
-        """Of every rank, whichever of them saves."""
+        """Keep the state on every rank, whichever of them saves."""
         if self.keeping is not None and steps == self.spec.keep_at:
             self.keeping.open()
 

@@ -223,7 +223,7 @@ class Lane:
         self._leaves = list(known.items())
 
     def _last_leaves(self) -> list[Named]:
-        """Those that still live."""
+        """The last leaves that are still alive."""
         alive = [(name, known.thing) for name, known in self._leaves]
         self._has_lost_leaves |= any(leaf is None for _, leaf in alive)
         return [(name, leaf) for name, leaf in alive if leaf is not None]
@@ -395,7 +395,8 @@ def _listed(tensors: object) -> list[object]:
 
 
 def _is_zero(rate: Any) -> bool:
-    return bool(rate == 0) if not torch.is_tensor(rate) or rate.device.type == "cpu" else False
+    is_on_device = torch.is_tensor(rate) and rate.device.type != "cpu"
+    return not is_on_device and bool(rate == 0)  # do not wait for a device
 
 
 def _digests_of(state: list[Named]) -> Part:

@@ -178,7 +178,7 @@ class OtherRun:
 
 
 def _is_the_only_one(path: Path, folder: Path) -> bool:
-    """Whether either run has one recording of this rank: of several nobody knows in which order they were begun."""
+    """Whether either run has one recording of this rank: with several, the order in which they began is unknown."""
     rank = current_world().rank
     second = file_name(rank, 1)
     return path.name == file_name(rank, 0) and not any((one / second).exists() for one in (folder, path.parent))

@@ -28,7 +28,7 @@ from samebits.runfolder.steps import Column, Writer
 
 # Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
 ROWS_WAITING = 16
-# So many things are looked at within an object of the user's: it may refer to a whole data set.
+# At most this many things are looked at within an object of the user's: it may refer to a whole data set.
 MOST_WITHIN = 4096
 Part = Sequence[int] | Pending
 
@@ -198,7 +198,7 @@ class Log:
                         self.leash.wrote(writer.path, root)
 
     def commit(self) -> None:
-        """What was written survives a kill."""
+        """Commit the rows so far, so that they survive a kill."""
         self.flush()
         with self._storing():
             if self.writer is not None:

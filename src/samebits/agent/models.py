@@ -190,7 +190,7 @@ class Models:
         return list(found.values())
 
     def holders(self) -> list[Holder]:
-        """Those whose modules live, in the order in which they were met."""
+        """The holders whose modules are alive, in the order in which they were met."""
         return sorted(self._holders.values(), key=lambda holder: holder.order)
 
     def changed_buffers(self) -> list[Named]:
@@ -324,5 +324,5 @@ class Optimizers:
         return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
 
     def all(self) -> list[HeldOptimizer]:
-        """Those that live; the unused ones last."""
+        """The models that are alive; the unused ones last."""
         return sorted(self._held.values(), key=lambda one: (one.number is None, one.number or 0))

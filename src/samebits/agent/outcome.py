@@ -15,7 +15,7 @@ from samebits.bits.digest.unseen import unobserved
 
 Digests = dict[str, int]
 _NOTHING = object()
-# So many values tell a sign, a scale or a missing factor; they are no comparison.
+# This many values tell a sign, a scale or a missing factor; they are no comparison.
 MOST_VALUES = 4
 # Digits that tell every number of these types from its neighbours.
 DIGITS = {torch.float64: 17, torch.complex128: 17}

@@ -87,7 +87,7 @@ class Pacer:
             has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             ranks=int(os.environ.get("WORLD_SIZE") or 1),
-            free_bytes=devices.free_bytes(),
+            free_bytes=devices.free_device_bytes(),
         )
 
     def _next_block(self, **what: object) -> None:

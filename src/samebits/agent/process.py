@@ -62,10 +62,10 @@ def start(plan_path: str) -> None:
     path = rank_path() if plan.per_rank else ()
 
     def witnessed(witness: Witness) -> None:
-        journal.note(Witnessed(witness.factor, witness.site, witness.what, witness.within, witness.fix))
+        journal.note(Witnessed(**vars(witness)))
 
     def seeded(call: SeedCall) -> None:
-        journal.note(Seeded(call.what, call.value, call.site, ".".join(map(str, Lineage.of_process().path))))
+        journal.note(Seeded(**vars(call), process=".".join(map(str, Lineage.of_process().path))))
 
     witness = witnessed if plan.witness else None
     treatment = treat(plan.settings, plan.seed, path, witness, lambda begins: journal.note(HandedOut(begins)))
@@ -143,7 +143,7 @@ def _unusable(torch: ModuleType) -> tuple[str, str]:
 
 
 class _Agent:
-    """samebits in one process of somebody else's program."""
+    """samebits in one process of the user's program."""
 
     def __init__(self, plan: RunSpec, journal: Journal, treatment: Treatment, files: FilesWatched | None) -> None:
         self.plan, self.journal, self.treatment, self.files = plan, journal, treatment, files
@@ -151,7 +151,7 @@ class _Agent:
         self.has_met_torch = False
 
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
-        """A mistake of ours must not reach the program: it is noted, and the program goes on."""
+        """Note a mistake of ours and continue: it must not reach the program."""
 
         def act(*args: object) -> None:
             try:

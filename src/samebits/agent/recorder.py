@@ -27,7 +27,7 @@ from samebits.agent.log import Log
 from samebits.agent.taps import autograd, loaders, optimizers
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
-from samebits.agent.taps.modules import Inside, ModuleTap
+from samebits.agent.taps.modules import CallDepth, ModuleTap
 from samebits.agent.taps.saving import SavingTap
 from samebits.agent.used import end_process
 from samebits.bits.digest.unseen import MISSING
@@ -40,7 +40,7 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 SECONDS_TO_FINISH = 30.0
 
 
-class _Thread(Inside):
+class ThreadState(CallDepth):
     """Where a thread is, and what it is recorded in, unless that is the main lane."""
 
     lane: Lane | None = None
@@ -73,7 +73,7 @@ class Recorder:
         self._inside_hooks = 0
         self._dead.clear()
         self._noted: set[str] = set()
-        self._here = _Thread()
+        self._here = ThreadState()
         # Of the thread it was made for; and of others, as they came.
         self.main = self._new_lane()
         self.lanes: list[Lane] = []
@@ -125,7 +125,7 @@ class Recorder:
         listen(os, "_exit", before=lambda *status, **named: self._finish_before(leave, *status, **named))
 
     def _finish_before(self, leave: Callable[[int], object], *given: Any, **named: Any) -> None:
-        """Write what there is, in bounded time: who leaves so may leave because a thread or a device hangs."""
+        """Write what there is, in bounded time: a thread or a device may hang."""
         if self.pid != os.getpid() or get_worker_info() is not None:
             return
         done = _thread.allocate_lock()
@@ -161,7 +161,7 @@ class Recorder:
     # ---- what is told
 
     def on(self, event: Event, heard: Callable[..., None], first: bool = False) -> None:
-        """Have somebody else told of an event, too: before a row takes it up, or after it."""
+        """Call another listener at an event, too: before a row takes it up, or after it."""
         (self._first if first else self._then)[event].append(heard)
 
     def tell(self, event: Event, *facts: Any) -> None:
@@ -216,7 +216,7 @@ class Recorder:
 
     @property
     def lane(self) -> Lane:
-        """What the calling thread is recorded in."""
+        """The lane that the calling thread is recorded in."""
         if threading.get_ident() == self.thread:
             return self.main
         lane = self._here.lane

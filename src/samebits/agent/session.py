@@ -60,7 +60,7 @@ class record(ContextDecorator):
             raise UsageError(f"the recording {self._path} was made before", "call samebits.record() again, elsewhere")
         self._here = threading.get_ident()
         if any(thread != self._here for thread in _busy):
-            hint = "put one `with samebits.record(...)` around both threads: it records each training by itself"
+            hint = "put one `with samebits.record(...)` around both threads: it records each training separately"
             raise UsageError("another thread of this process is being recorded", hint)
         from samebits.agent.recorder import Recorder
 
@@ -87,7 +87,7 @@ class record(ContextDecorator):
 
 
 def path_given(name: str, value: object) -> Path:
-    """The path that somebody gave for the argument of this name; UsageError where it is none."""
+    """The path given for the argument of this name; UsageError where it is not a path."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} takes the path of a run folder, got {value!r}", "for example 'runs/one'")
     return Path(value)

@@ -30,7 +30,7 @@ class StepMachine:
     """
 
     # Whether calls come as jobs do, so that what they make without training is nobody's row.
-    comes_in_any_order: Callable[[], bool] = bool
+    comes_in_any_order: Callable[[], bool] = lambda: False
     has_optimizer: bool = False  # one of torch's was made or stepped
     has_stepped: bool = False  # one was seen to step
     has_backward: bool = False  # seen

@@ -151,7 +151,7 @@ def error_from_data(data: Mapping[str, object]) -> SamebitsError:
     """The error that `SamebitsError.as_data` made plain data of; of an unknown kind, a plain SamebitsError."""
     message, code = data.get("message"), data.get("exit_code")
     if not isinstance(message, str) or not isinstance(code, int):
-        raise ValueError(f"{data!r} is no error")
+        raise ValueError(f"{data!r} is not an error")
     error = _KINDS.get(str(data.get("kind")), SamebitsError)(message, str(data.get("hint", "")))
     error.exit_code = code
     return error
@@ -166,4 +166,9 @@ class UnseenWarning(UserWarning):
 
 
 class StateWarning(UserWarning):
-    """A checkpoint was passed over, or something goes on otherwise than where it was saved."""
+    """A checkpoint was passed over, or something resumes from another state than was saved."""
+
+
+def exit_code_of(kind: str, error: SamebitsError | None) -> int:
+    """The exit status of an answer: its error's, else 0 for what agrees, 1 for what differs and 2 for all else."""
+    return {"same": 0, "locked": 0, "different": 1}.get(kind, 2) if error is None else error.exit_code

@@ -1,8 +1,9 @@
-"""Text on its way to a terminal: names, commands and lines of code may hold characters that steer it."""
+"""Text for people: lists of names, and what may hold characters that steer a terminal."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # Control characters except tab and newline, what turns the direction of text, and halves of characters.
 _STEERING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -17,3 +18,14 @@ def printable(text: str, form: str = "") -> str:
     `form` says how a number is written where that is laid down, such as `&#{};`; else it is as Python writes it.
     """
     return _STEERING.sub(lambda found: form.format(ord(found[0])) if form else ascii(found[0])[1:-1], text)
+
+
+def listed(names: Sequence[str], most: int = 1, noun: str = "") -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["a.pt", "b.pt", "c.pt", "d.pt"], 2, "file")
+    'a.pt, b.pt and 2 more files'
+    """
+    more = len(names) - most
+    rest = f" and {more} more {noun}{'s' if noun and more > 1 else ''}".rstrip() if more > 0 else ""
+    return f"{', '.join(names[:most])}{rest}"

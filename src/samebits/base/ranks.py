@@ -45,7 +45,7 @@ def current_rank() -> int | None:
         world = current_world()
     except UsageError:
         return None
-    # A group of one process has a rank all the same.
+    # A group of one process still has a rank.
     return None if world is ALONE else world.rank
 
 

@@ -144,5 +144,5 @@ def _mapping(kind: object, value: object) -> Mapping[str, object]:
 def _checked(is_right: bool, kind: object, value: object) -> object:
     if not is_right:
         name = kind.__name__ if isinstance(kind, type) else str(kind)
-        raise ValueError(f"{value!r} is no {name}")
+        raise ValueError(f"{value!r} is not a valid {name}")
     return value

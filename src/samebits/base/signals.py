@@ -17,5 +17,5 @@ def only_notes(handler: Handler) -> Handler:
 
 
 def ends_later() -> bool:
-    """Whether this process goes on for a while after SIGTERM, and needs its helpers as long."""
+    """Whether this process runs for a while after SIGTERM, and needs its helpers that long."""
     return bool(getattr(signal.getsignal(signal.SIGTERM), "only_notes", False))

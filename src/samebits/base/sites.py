@@ -52,7 +52,7 @@ class Site:
         """What `as_note` made plain data of; ValueError where it is something else."""
         path, line = note.get("path"), note.get("line")
         if not isinstance(path, str) or not isinstance(line, int):
-            raise ValueError(f"{note!r} is no place in code")
+            raise ValueError(f"{note!r} is not a place in code")
         return cls(path, line, str(note.get("function", "")), str(note.get("source", "")))
 
 

@@ -46,11 +46,13 @@ except ImportError:
         return int.from_bytes(state.digest(), "little")
 
 
-__all__ = ["RAW_DIGEST", "digest_of_blocks", "memory", "raw_digest"]
+MASK_64 = (1 << 64) - 1
+
+__all__ = ["MASK_64", "RAW_DIGEST", "digest_of_blocks", "memory", "raw_digest"]
 
 
 def memory(address: int, size: int) -> Any:
-    """So many bytes of memory as a buffer, without a copy; the caller keeps the memory alive."""
+    """`size` bytes of memory as a buffer, without a copy; the caller keeps the memory alive."""
     return _bytes(size).from_address(address) if size else b""
 
 

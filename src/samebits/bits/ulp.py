@@ -6,7 +6,6 @@ Floats stand in a row, -0.0 just below 0.0, because their bits differ: so 0 unit
 
 from __future__ import annotations
 
-import math
 import struct
 
 # Values that are farther apart are other values: the floats between them say nothing.
@@ -37,18 +36,6 @@ def ulp_between(a: int, b: int, dtype: str) -> int | None:
     if a & exponent == exponent or b & exponent == exponent:
         return None
     return abs(_place(a, BITS[dtype]) - _place(b, BITS[dtype]))
-
-
-def relative_between(a: float, b: float) -> float | None:
-    """|a - b| / max(|a|, |b|), 0 where they are equal; None where one is no finite number."""
-    if not (math.isfinite(a) and math.isfinite(b)):
-        return None
-    scale = max(abs(a), abs(b))
-    if scale == 0:
-        return 0.0
-    difference = abs(a - b)
-    # Two large numbers of opposite sign are farther apart than any double.
-    return difference / scale if math.isfinite(difference) else abs(a / scale - b / scale)
 
 
 def ulp_worth_reporting(ulp: int | None, relative: float | None) -> int | None:

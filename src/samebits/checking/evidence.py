@@ -51,7 +51,7 @@ class Draw:
 
 
 def limit_after(failures: int) -> float:
-    """The chance below which a factor is called guilty, after so many tests of this check that came to nothing.
+    """The chance below which a factor is called guilty, after the tests of this check that came to nothing.
 
     >>> f"{limit_after(0):.5f} {limit_after(1):.5f}"
     '0.00875 0.00109'
@@ -125,7 +125,7 @@ def _shows(rate: float) -> Likelihood:
 
 
 def detectable_rate(runs: int) -> float:
-    """The smallest rate of differing runs that so many runs would have shown, with 95 % confidence.
+    """The smallest rate of differing runs that this many runs would have shown, with 95 % confidence.
 
     >>> f"{detectable_rate(3):.2f} {detectable_rate(59):.2f}"
     '0.63 0.05'

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
-from typing import Any, TypeVar
 
 from samebits.base.errors import InterruptError
+from samebits.base.printable import listed
 from samebits.base.sites import Site
 from samebits.checking.facts import apart
 from samebits.checking.first import earliest
-from samebits.checking.inquiry import Inquiry, answered
+from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.leftovers import described, outside
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool, Watch, patient
-from samebits.checking.search import Found, look
+from samebits.checking.search import Found, search
 from samebits.checking.verdict import (
     Cause,
     CheckVerdict,
@@ -44,9 +45,8 @@ from samebits.runfolder.notes import Observed, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_ENTRIES, shown_size, volume
 
-T = TypeVar("T")
 MAX_ORIGINS, MOST_NAMED = 8, 3
-# A suspect is named while a check goes on as soon as chance explains it that rarely.
+# A suspect is named while a check runs as soon as chance explains it that rarely.
 WORTH_SAYING = 0.1
 LARGE_BYTES = 5 * 10**8
 RANKS = "ranks"
@@ -89,7 +89,7 @@ def check_in(
         pool.reads_products = True
         inquiry, found = Inquiry(request, pool), Found()
         try:
-            answered(look(inquiry, found), _running(inquiry, found, so_far))
+            drive(search(inquiry, found), _running(inquiry, found, so_far))
             if found.signal is not None and found.divergent is None:
                 # Of runs side by side some were complete already, and were not looked at yet.
                 found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
@@ -103,15 +103,16 @@ def _running(
 ) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
     """What makes runs of specs; before, it says what is known if that is more than the last time."""
     pool = inquiry.pool
-    known: list[object] = [(None, [])]
+    said: tuple[object, object] = None, []
 
     def run_all(specs: Sequence[RunSpec]) -> Sequence[Run]:
+        nonlocal said
         pool.causes = len(found.accused)
         causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
-        if now != known[-1]:
-            known.append(now)
-            so_far(_verdict(inquiry, "different", divergent=found.divergent, causes=causes))
+        if now != said:
+            said = now
+            so_far(replace(_verdict(inquiry, "different"), divergent=found.divergent, causes=causes))
         runs = pool.run_all(specs)
         trouble = next((run.trouble for run in runs if run.trouble is not None), None)
         if trouble is not None:
@@ -129,10 +130,10 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
     pool = inquiry.pool
     untested = [*found.untested, *_outside(inquiry, found), *_stopped(inquiry, found)]
     if found.error is not None:
-        return _verdict(inquiry, "undecided", error=found.error, untested=tuple(untested))
+        return replace(_verdict(inquiry, "undecided"), error=found.error, untested=tuple(untested))
     signal = found.signal
     if found.divergent is None or (found.divergent is found.made.at and not any(one.confirmed for one in found.causes)):
-        return _agreeing(inquiry, found, untested=tuple(untested), **_interrupted(pool, signal))
+        return _interrupted(replace(_agreeing(inquiry, found), untested=tuple(untested)), pool, signal)
     origins, notes = list[Origin](), list[str]()
     try:
         _locate(inquiry, found, origins, notes)
@@ -146,53 +147,53 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
     alike, trained = _training(pool, found)
     script = next((run.facts.script for run in pool.runs if run.facts.script), "")
     notes += _about_the_same(inquiry, found, [*_about_the_remedy(inquiry, found, remedy), *_seed_notes(pool, found)])
-    return _verdict(
-        inquiry,
-        "same" if alike and not inquiry.request.strict else "different",
-        alike=alike,
+    kind: VerdictKind = "same" if alike and not inquiry.request.strict else "different"
+    verdict = replace(
+        _verdict(inquiry, kind, notes, alike),
         trained=trained,
         divergent=_measured(pool, found.divergent),
         causes=tuple(replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes),
         unknown=None if fixes else _unknown(pool, found),
         origins=tuple(origins),
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, script))),
-        notes=tuple(notes),
         untested=tuple(untested),
-        **_interrupted(pool, signal),
     )
+    return _interrupted(verdict, pool, signal)
 
 
-def _agreeing(inquiry: Inquiry, found: Found, **more: Any) -> CheckVerdict:
+def _agreeing(inquiry: Inquiry, found: Found) -> CheckVerdict:
     """The verdict where all that was recorded agrees, as far as it was looked at."""
     # A process that was not recorded may have done anything.
     agreed = not found.stopped and any(unentered(run.outcome.folder) for run in inquiry.pool.runs)
     notes = _about_the_same(inquiry, found)
+    divergent = None
     if found.divergent is not None:
-        more["divergent"], agreed = _measured(inquiry.pool, found.divergent), True
+        divergent, agreed = _measured(inquiry.pool, found.divergent), True
         notes += [f"not confirmed: {one.factor}" for one in found.causes]
     elif found.stopped:
         # Also runs that a signal ended have been compared.
         steps = inquiry.pool.steps_in_common()
         notes = [f"no two runs differ in the first {steps} steps, as far as they got"] if steps > 1 else []
     kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-    return _verdict(inquiry, kind, notes=tuple(notes), agreed=agreed, **more)
+    return replace(_verdict(inquiry, kind, notes), divergent=divergent, agreed=agreed)
 
 
-def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
+def _verdict(
+    inquiry: Inquiry, kind: VerdictKind, notes: Sequence[str] = (), alike: tuple[int, ...] = ()
+) -> CheckVerdict:
+    """What every verdict says of its runs, and nothing of what they showed."""
     request, pool = inquiry.request, inquiry.pool
-    alike = more.get("alike", ())
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
     streams = streams_of(run.outcome.folder.recordings() for run in whole)
     kept = _kept_by_program(pool.runs)
-    if kept:
-        more["notes"] = (*more.get("notes", ()), f"not varied, because the script sets it itself: {', '.join(kept)}")
+    unvaried = [f"not varied, because the script sets it itself: {', '.join(kept)}"] if kept else []
     return CheckVerdict(
-        kind,
-        str(request.command),
-        pool.home,
-        tuple(run.record for run in pool.runs),
-        tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
-        tuple(in_order(request.pins)),
+        kind=kind,
+        command=str(request.command),
+        home=pool.home,
+        runs=tuple(run.record for run in pool.runs),
+        varied=tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
+        pinned=tuple(in_order(request.pins)),
         left_out=tuple(inquiry.left_out),
         streams=streams,
         not_observed=not_seen(
@@ -201,8 +202,9 @@ def _verdict(inquiry: Inquiry, kind: VerdictKind, **more: Any) -> CheckVerdict:
             max((run.steps for run in whole), default=0),
             lambda note: None if note.files else note,  # what they made is compared
         ),
+        notes=(*notes, *unvaried),
         wall_seconds=round(pool.seconds, 3),
-        **more,
+        alike=alike,
     )
 
 
@@ -250,7 +252,7 @@ def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence 
 
 
 def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
-    """Where data diverge with their keys pinned, and nothing else was found: what is carried only the code can cure."""
+    """Causes, remedy and fixes; only changing the code helps where data diverge with their keys pinned and no cause."""
     causes, remedy = found.causes, found.remedy
     if remedy is None and found.left is not None and found.left.divergent is not None:
         ids = tuple(run.id for run in found.left.base)
@@ -261,13 +263,13 @@ def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ..
         fixes = tuple(dict.fromkeys(shown.fix for cause in causes for shown in cause.shown_by if shown.fix))
         if fixes:
             return causes, remedy, fixes
-    # Lines that only the code could cure are shown where that is needed.
+    # Lines that only a change of the code could fix are shown where that is needed.
     shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.fix)) for one in causes]
     return shown, remedy, ()
 
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
-    """What to change in the code, each thing once: what is cured for all lines at once, at the first of them."""
+    """What to change in the code, each thing once: what one change fixes for all lines, at the first of them."""
     fixes: dict[object, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.varies_between_runs):
         factor = find(cause.factor)
@@ -297,21 +299,13 @@ def reseeded(a: Sequence[Seeded], b: Sequence[Seeded]) -> tuple[Reseeded, ...]:
     found: dict[SiteKey, Reseeded] = {}
     for key in dict.fromkeys((call.process, call.site.key) for call in a):
         left, right = ([call for call in calls if (call.process, call.site.key) == key] for calls in (a, b))
-        only = _only([str(call.value) for call in left], [str(call.value) for call in right])
-        for x, y in zip(*only, strict=False):
+        # Counted, since processes come in any order.
+        mine, theirs = (Counter(str(call.value) for call in calls) for calls in (left, right))
+        x, y = next(iter(mine - theirs), None), next(iter(theirs - mine), None)
+        if x is not None and y is not None:
             call = next(call for call in left if str(call.value) == x)
             found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.site.source))
     return tuple(found.values())
-
-
-def _only(a: Sequence[T], b: Sequence[T]) -> tuple[list[T], list[T]]:
-    """What only one of two lists holds, as often as it holds it more: processes come in any order."""
-    left, right = list(a), list(b)
-    for one in a:
-        if one in right:
-            left.remove(one)
-            right.remove(one)
-    return left, right
 
 
 def _run(pool: RunPool, number: int) -> Run:
@@ -345,8 +339,7 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     reached = dict.fromkeys(one.what for run in pool.runs for one in run.facts.reached)
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":
-        extra = f" and {len(written) - MOST_NAMED} more" if len(written) > MOST_NAMED else ""
-        notes.append(f"the script wrote {', '.join(written[:MOST_NAMED])}{extra}, which no copy keeps apart")
+        notes.append(f"the script wrote {listed(written, MOST_NAMED)}, which no copy keeps apart")
     if space.isolation == "none":
         notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
     notes += more
@@ -360,14 +353,12 @@ def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> 
     whole = found.last_trial.whole if found.last_trial is not None else []
     if remedy is None or not remedy.verified or not whole:
         return []
-    cured, notes = whole[0], []
+    pinned, notes = whole[0], []
     plain = next((run for run in inquiry.first if _is_whole(run) and not run.plan.settings), None)
-    if plain is not None and _is_whole(cured) and cured.steps != plain.steps:
-        notes.append(f"with the remedy the script takes {cured.steps} steps; in run {plain.id} it took {plain.steps}")
-    if RANKS in (cured.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
-        notes.append(
-            "with the remedy all ranks draw the same numbers; where theirs are to differ, add the rank to the seed"
-        )
+    if plain is not None and _is_whole(pinned) and pinned.steps != plain.steps:
+        notes.append(f"with the remedy the script takes {pinned.steps} steps; in run {plain.id} it took {plain.steps}")
+    if RANKS in (pinned.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
+        notes.append("with the remedy all ranks draw the same numbers; if they should differ, add the rank to the seed")
     return notes
 
 
@@ -396,7 +387,7 @@ def _outside(inquiry: Inquiry, found: Found) -> list[str]:
 
 
 def _stopped(inquiry: Inquiry, found: Found) -> list[str]:
-    """What was not done any more."""
+    """What was left undone when the runs were used up."""
     if found.signal is None:
         return [_at_the_bound(inquiry)] if found.stopped else []
     waiting = [f"not released any more: {', '.join(found.waiting)}"] if found.waiting else []
@@ -408,16 +399,17 @@ def _cut_short(pool: RunPool) -> str:
     return f"interrupted in {runs}, and nothing was run after that" if runs else "interrupted between two runs"
 
 
-def _interrupted(pool: RunPool, signal: int | None) -> dict[str, Any]:
+def _interrupted(verdict: CheckVerdict, pool: RunPool, signal: int | None) -> CheckVerdict:
+    """The verdict with the signal that ended the check; as it is where none did."""
     if signal is None:
-        return {}
+        return verdict
     roles = tuple((number, plan.role) for number, plan in pool.cut_short)
-    return {"signal": signal, "cut_short": roles, "error": InterruptError.by(signal, pool.home)}
+    return replace(verdict, signal=signal, cut_short=roles, error=InterruptError.by(signal, pool.home))
 
 
 def _at_the_bound(inquiry: Inquiry) -> str:
     most = inquiry.request.most_runs(inquiry.pool.causes)
-    return f"stopped after {most} runs: give more with --max-runs to test the rest"
+    return f"stopped after {most} runs: raise --max-runs to test the rest"
 
 
 def _kept_by_program(runs: Sequence[Run]) -> list[str]:

@@ -77,14 +77,19 @@ class Facts:
         in_libraries: factors that entered on no line of the user's.
         shown: factor and line → the lines that show how it enters there.
         refusal: why a pin stopped the program, as a clause.
+        stderr_tail: the last lines of its standard error.
+        interpreter: the Python that ran it, in words.
         used: what the program used of what some factors need; None where it ended before that could be noted.
         read_lines: factor → lines at which it may enter, found by reading the user's code.
+        script: path of the script that ran; empty where that is no file of the user's.
         files: the user's own ones that were imported.
+        seeds: every call that seeded a generator.
         late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
         carried: what it asked for and wrote later: the next run may find it.
         reached: what it met outside its copy of the folder.
         wrote: path → the line that wrote it first.
         stopped_after: the step after which samebits ended it; None where it went to its own end.
+        commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.
     """
 
@@ -165,8 +170,8 @@ def apart(a: Facts, b: Facts) -> list[str]:
     return [f"only one run {one}" for one in sorted(said[0] ^ said[1])]
 
 
-def _of(sort: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
-    return (note for note in notes if isinstance(note, sort))
+def _of(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
+    return (note for note in notes if isinstance(note, kind))
 
 
 def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:

@@ -24,7 +24,7 @@ LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
 WARM_RUNS = 2
 
 
-def first_divergence(inquiry: Inquiry) -> Asking[Answer]:
+def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     """Where the first runs diverge; None when they agree; an error when they cannot be judged.
 
     The first run ends early, as soon as it shows how many steps a look has. A varied one goes on where it agrees with
@@ -54,7 +54,7 @@ def first_divergence(inquiry: Inquiry) -> Asking[Answer]:
 
 
 def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
-    """What further runs say."""
+    """Make the remaining first runs and judge them."""
     wanted, alone = plans.first_runs(inquiry.request), inquiry.request.controls
     if inquiry.is_short:
         runs = [look]
@@ -159,7 +159,7 @@ def _divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None
         return divergent
     if any(not run.succeeded for run in controls):
         inquiry.blames_us = False
-    runs[:] = yield from inquiry.mended(runs)
+    runs[:] = yield from inquiry.retried(runs)
     return inquiry.erratic or earliest(runs, inquiry.compare)
 
 

@@ -32,8 +32,8 @@ Lot: TypeAlias = tuple[Mapping[Treatment, float], Treatment, Run]
 LONG_RATIO = 10
 
 
-def answered(asking: Asking[T], run_all: Callable[[Sequence[RunSpec]], Sequence[Run]]) -> T:
-    """What `asking` returns when every question is answered by `run_all`."""
+def drive(asking: Asking[T], run_all: Callable[[Sequence[RunSpec]], Sequence[Run]]) -> T:
+    """Answer every question of a search with runs; returns what the search returns."""
     try:
         specs = next(asking)
         while True:
@@ -63,7 +63,7 @@ class Inquiry:
         unsteady: two runs that were treated alike and diverge although nothing was free: from there on no factor can be
             accused, in whatever round.
         explained: the leaves of what runs have made that are compared; none before runs agree in all that was recorded.
-        is_long: the script goes on long after the step at which runs diverge, so whole runs are dear.
+        is_long: the script runs long after the step at which runs diverge, so whole runs are dear.
         known: runs of earlier rounds by what was released in them; the baseline by None.
         failures: tests of suspects that came to nothing.
     """
@@ -89,7 +89,7 @@ class Inquiry:
     @property
     def room(self) -> int:
         """How many runs may be made at once: the last one that is left is not kept waiting for two."""
-        return max(1, min(self.pool.room(), self.left))
+        return max(1, min(self.pool.room, self.left))
 
     @property
     def folder(self) -> str:
@@ -108,7 +108,7 @@ class Inquiry:
         place = self.pool.compare(a, b)
         if place is not None or not self.explained or not self.may_compare(a, b):
             return place
-        return product_divergence(a, b, [one for one in self.pool.unlike(a, b) if one.key in self.explained])
+        return product_divergence(a, [one for one in self.pool.unlike(a, b) if one.key in self.explained])
 
     def may_compare(self, a: Run, b: Run) -> bool:
         """Whether what they made is to be compared: both came to their end, or were ended after one step."""
@@ -121,20 +121,20 @@ class Inquiry:
             self.unsteady = divergent
 
     def learn_length(self, whole: Run | None, at: Divergence) -> None:
-        """Whether the script goes on long after a place; as long as no run has shown how long it is, it does."""
+        """Note whether the script runs long after a place; until a run shows how long it is, it is taken to."""
         self.is_long = whole is None or whole.steps > LONG_RATIO * (at.step + 1)
 
     # ---- runs without what the script does not survive
 
     def batches(self, wanted: Sequence[T]) -> list[list[T]]:
-        """The same in their order, in batches of as many as may go on side by side."""
+        """The same in their order, in batches of as many as may be made side by side."""
         room = self.room
         return [list(wanted[at : at + room]) for at in range(0, len(wanted), room)]
 
     def by_lot(
         self, treatments: Mapping[Treatment, RunSpec], count: int, beside: Sequence[RunSpec] = ()
     ) -> Asking[tuple[list[Run], list[Lot]]]:
-        """So many runs with treatments drawn by lot, and others made beside them, which come first."""
+        """`count` runs with treatments drawn by lot, and others made at the same time, which come first."""
         shares: Mapping[Treatment, float] = dict.fromkeys(treatments, 1 / len(treatments))
         drawn = [self.luck.choice(list(treatments)) for _ in range(count)]
         runs = yield from self.runs_of([*beside, *(treatments[one] for one in drawn)])
@@ -144,9 +144,9 @@ class Inquiry:
     def runs_of(self, specs: Sequence[RunSpec]) -> Asking[list[Run]]:
         """These specs as runs, without what the script does not survive."""
         runs = yield [self._admitted(spec) for spec in specs]
-        return (yield from self.mended(runs))
+        return (yield from self.retried(runs))
 
-    def mended(self, runs: Sequence[Run]) -> Asking[list[Run]]:
+    def retried(self, runs: Sequence[Run]) -> Asking[list[Run]]:
         """The same runs; one that failed by our treatment is made again without it."""
         found = list(runs)
         for number, run in enumerate(runs if self.blames_us else ()):
@@ -250,8 +250,8 @@ def draws_of(lots: Sequence[Lot], results: Mapping[int, Hashable]) -> list[Draw]
     return [Draw(shares, drawn, results.get(run.id, UNCHANGED)) for shares, drawn, run in lots]
 
 
-def product_divergence(a: Run, b: Run, found: Sequence[Unlike]) -> Divergence | None:
-    """Where two runs have made something else, as a place; None where nothing was found."""
+def product_divergence(a: Run, found: Sequence[Unlike]) -> Divergence | None:
+    """The place of the first of what a run and another have made differently; None where nothing was found."""
     if not found:
         return None
     one = found[0]

@@ -24,7 +24,7 @@ STEPS = 20
 _ASKED = {
     "read": "reads {path}, which an earlier run has written",
     "listed": "lists {path}, where an earlier run has written {written}",
-    "made": "is to make {path}, which an earlier run has made",
+    "made": "tries to make {path}, which an earlier run has made",
     "tested": "asks whether {path} is there, which an earlier run has written",
 }
 
@@ -37,11 +37,11 @@ class LeftBehind:
         base: runs that began in a folder of their own, and agree.
         after: those that began in the folder that the first of them has left.
         divergent: one of each, where they differ; None where they agree.
-        unsteady: two that began alike and differ all the same; then the experiment says nothing, and this has to be
+        unsteady: two that began alike and still differ; then the experiment says nothing, and this has to be
             explained.
         guilty: what was carried from one to the next, line by line.
         is_outside: the files lie outside the folder, so no run could be kept from them.
-        chance: that what they have left does nothing, and runs came out so all the same.
+        chance: that what they have left does nothing, and runs came out so anyway.
         limit: below which that has to be.
     """
 
@@ -56,7 +56,7 @@ class LeftBehind:
 
     @property
     def causes(self) -> list[Cause]:
-        """Each line that asks is one thing to mend."""
+        """Each line that asks needs one fix."""
         return [self._cause(own) for own in self.guilty if self.divergent is not None]
 
     def _cause(self, own: Sequence[Carried]) -> Cause:

@@ -1,8 +1,8 @@
 """Which line it is: a factor whose guilt is known is changed at some of its lines only.
 
-Generators that a seed cures are one thing to mend, however many lines draw from them: what counts is the first line
-that matters, because a seed before it cures all that follow. Found by halving the lines in the order of time. Where
-each line has to be mended by itself (a listing, a clock), an innocent half costs one run.
+Generators that a seed fixes need one fix, however many lines draw from them: what counts is the first line
+that matters, because a seed before it fixes all that follow. Found by halving the lines in the order of time. Where
+each line needs a fix (a listing, a clock), an innocent half costs one run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_RUNS = 12
 
 @dataclass(frozen=True)
 class GuiltyLine:
-    """One thing to mend.
+    """One fix: a line, and the lines the same change covers.
 
     Attributes:
         entry: the line; None where the factor entered in libraries only.
@@ -39,7 +39,7 @@ def unsearched_line(entries: Sequence[Entry]) -> list[GuiltyLine]:
 
 
 def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
-    """The lines to mend, the first one first."""
+    """The lines to fix, the first one first."""
     entries, search = suspect.baseline.entries(suspect.name), _LineSearch(suspect)
     if not entries or (len(entries) == 1 and not search.is_in_libraries):
         return unsearched_line(entries)
@@ -57,7 +57,7 @@ class _LineSearch:
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
     def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
-        """A seed in one script cures nothing in another one that it starts."""
+        """A seed in one script fixes nothing in another one that it starts."""
         scripts = list(dict.fromkeys(entry.script for entry in entries))
         found: list[GuiltyLine] = []
         for script in scripts:

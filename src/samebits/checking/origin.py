@@ -44,7 +44,7 @@ class RecordingEndedError(SamebitsError):
 def find_origins(pool: RunPool, a: RunSpec, b: RunSpec, step: int, most: int = 1) -> Iterator[Origin]:
     """The operations at which runs under two plans diverge, from `step` on, each as soon as it is known.
 
-    To find one more, both runs are given the first run's results at every origin found so far, and go on from there.
+    To find one more, both runs are given the first run's results at every origin found so far, and continue from there.
     """
     window, found = _window(pool, a, b, step)
     grafts: tuple[str, ...] = ()

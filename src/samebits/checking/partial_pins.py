@@ -1,7 +1,7 @@
 """Runs that diverge with everything pinned: do they agree where a factor is held whole, as `samebits run` holds it?
 
 A check leaves free what it cannot hold without moving something else, such as addresses: whatever is treated moves
-them, so they could be taken for another factor's doing. Where nobody can be accused, that is no matter any more.
+them, so they could be taken for another factor's doing. Where no factor can be accused, that is no matter any more.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from samebits.checking import plan as plans
 from samebits.checking.evidence import HELD, chance_left_alone, limit_after
 from samebits.checking.inquiry import Asking, Lot, draws_of
-from samebits.checking.round import Round
+from samebits.checking.round import MOST_DRAWS, Round
 from samebits.checking.suspects import Baseline
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.pinning import settings_for
 
-FIRST_RUNS, ENOUGH_ALONE, MOST_DRAWS = 2, 3, 24
+FIRST_RUNS, ENOUGH_ALONE = 2, 3
 
 
 @dataclass
@@ -69,8 +69,8 @@ class WholePin:
             divergent=self.divergent,
         )
 
-    def cure(self, divergent: DivergentRuns | None) -> Remedy | None:
-        """`samebits run`; `divergent` is where its runs diverge all the same."""
+    def tried(self, divergent: DivergentRuns | None) -> Remedy | None:
+        """The remedy `samebits run`; `divergent` is where its runs still diverge."""
         if not self.remedy:
             return None
         ids = tuple(run.id for run in self.remedy)
@@ -87,7 +87,7 @@ class WholePin:
 
 
 def whole_pin(round_: Round) -> Asking[WholePin | None]:
-    """The factor that cures as soon as it is held whole; None where there is none, or the baseline agrees."""
+    """The factor that fixes it as soon as it is held whole; None where there is none, or the baseline agrees."""
     baseline, inquiry = round_.baseline, round_.inquiry
     unsteady = inquiry.unsteady
     partly = [factor.name for factor in CATALOG if factor.held_in_part and factor.name in baseline.plan.named("pinned")]

@@ -17,15 +17,14 @@ from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation
 
-DEFAULT_RUNS = 3
 # Besides the first ones; and for each factor that is found to make runs diverge.
 MAX_RUNS, MAX_RUNS_EACH = 33, 12
-# A first look: so long after the first step, and at least so many steps.
+# A first look: how long after the first step, and how many steps at least.
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
 # What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
 RELEASED, RELEASED_OTHERWISE = 2, 6
 CONTROL, VARIED = "control", "varied"
-# Where nobody says how many go on side by side.
+# How many are made side by side unless asked otherwise.
 MOST_UNASKED = 2
 
 
@@ -44,7 +43,7 @@ class CheckRequest:
     pins: dict[str, Setting] = field(default_factory=dict)
     vary: tuple[str, ...] = ()
     seed: int = 0
-    runs: int = DEFAULT_RUNS
+    runs: int = Config.runs
     max_runs: int | None = None
     jobs: int = 1
     max_steps: int | None = None
@@ -76,7 +75,7 @@ class CheckRequest:
                 raise UsageError(f"{name} cannot be both pinned and varied", f"leave out --pin {name} or --vary {name}")
 
     def most_runs(self, causes: int = 0) -> int:
-        """How many runs may be made altogether, where so many causes were found."""
+        """How many runs may be made in total, given the number of causes found."""
         return self.runs + MAX_RUNS + MAX_RUNS_EACH * causes if self.max_runs is None else self.max_runs
 
     @property
@@ -144,7 +143,7 @@ def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = (
 
 
 def varied_alone_run(request: CheckRequest, names: Sequence[str], variant: int) -> RunSpec:
-    """Only these are changed."""
+    """Vary only these factors."""
     others = [name for name in request.varied if name not in names]
     return replace(varied_run(request, variant, leave=others), role=f"{names[0]} varied")
 
@@ -180,7 +179,7 @@ def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], v
 
 
 def remedy_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
-    """These pins and nothing else."""
+    """Pin these factors, leave the rest alone."""
     plan = replace(request.base("remedy").with_settings(_pinned(pins)), keeps=last is None)
     return stopping_after(plan, last)
 

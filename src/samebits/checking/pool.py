@@ -32,7 +32,7 @@ from samebits.runfolder.steps import COMPARED, ROOTS, Recording
 from samebits.workspace.place import Place
 from samebits.workspace.workspace import Workspace
 
-# No run of a check is waited for longer than so many times the first one, and never given less than a minute.
+# No run of a check is waited for longer than this many times the first one, and none is given less than a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
 # What a script makes before its first step is kept for later runs where it was busy with it for so long.
 PREPARATION_SECONDS = 10.0
@@ -93,8 +93,9 @@ class RunPool:
     def left(self) -> int:
         return self.request.most_runs(self.causes) - self._started
 
+    @property
     def room(self) -> int:
-        """How many runs may go on side by side."""
+        """How many runs may be made side by side."""
         return self._fitting.room
 
     def run(self, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None) -> Run:
@@ -124,7 +125,7 @@ class RunPool:
         made: list[Run] = []
         try:
             while len(made) < len(jobs):
-                batch = jobs[len(made) : len(made) + self.room()]
+                batch = jobs[len(made) : len(made) + self.room]
                 made += [self._keep(self._one(*batch))] if len(batch) == 1 else self._at_once(batch)
         except KeyboardInterrupt as interrupt:
             complete, begun = {run.id for run in self.runs}, (job[:2] for job in jobs)
@@ -195,8 +196,8 @@ class RunPool:
                 remove(self.path_of(*job[:2]))
                 made[at] = self._one(job)
             met = next((one.what for run in made for one in run.facts.reached), "")
-            why = f"it shares {met} with the one beside it" if met else "memory was short"
-            self.remarks += [f"run {job.number} was made again by itself: {why}" for job in jobs]
+            why = f"it shares {met} with the run at the same time" if met else "memory was short"
+            self.remarks += [f"run {job.number} was repeated alone: {why}" for job in jobs]
         runs = [self._keep(run) for run in made]
         if trouble is not None:
             raise trouble
@@ -214,25 +215,26 @@ class RunPool:
         number, plan, at_end, command = job
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
-        first_steps: list[float] = []
-        began, changed, products = time.time(), set[str](), list[Products]()
+        began, first_step, changed, products = time.time(), 0.0, set[str](), Products()
 
         def waiting() -> None:
+            nonlocal first_step
             self._announce(number, plan, None, path)
-            if not first_steps and RunFolder(path).is_recorded:
-                first_steps.append(time.time())
+            if not first_step and RunFolder(path).is_recorded:
+                first_step = time.time()
 
         def finish(outcome: Outcome, place: Place) -> None:
+            nonlocal products
             if at_end is not None:
                 at_end(outcome, place)
             carried = list(read_notes(path, Carried))
             # Written by a program that it started, or in C.
             if any(note.wrote is None for note in carried):
                 changed.update(self.workspace.changed(place))
-            if number == 1 and first_steps and plan.begins == "prepared":
-                self._prepare(path, place, began, first_steps[0])
+            if number == 1 and first_step and plan.begins == "prepared":
+                self._prepare(path, place, began, first_step)
             if self.reads_products:
-                products.append(self._products(outcome, place))
+                products = self._products(outcome, place)
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
@@ -249,7 +251,7 @@ class RunPool:
             read_facts(path, None if plan.begins == "left" else changed),
             unjudgeable.broken(path, steps),
             unjudgeable.silence(outcome, steps),
-            next(iter(products), Products()),
+            products,
         )
 
     def _limit(self, plan: RunSpec) -> float | None:

@@ -1,6 +1,6 @@
 """What runs have made, where all that was recorded of them agrees.
 
-    made      the leaves that differ all the same
+    made      the leaves that still differ
     held      of those, what agrees with the clock and the process ids held still, and the rest varied, follows them
     changed   unless a generator gets another seed when nothing but these is changed
 
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.checking import plan as plans
 from samebits.checking.inquiry import Asking, Inquiry, product_divergence
@@ -51,10 +52,9 @@ class ProductComparison:
         if not self.follows:
             return ""
         files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
-        more = f" and {len(files) - MOST_NAMED} more files" if len(files) > MOST_NAMED else ""
         runs = " and ".join(map(str, self.held))
         leaf = "one leaf follows" if len(self.follows) == 1 else f"{len(self.follows)} leaves follow"
-        where = f"{', '.join([*files][:MOST_NAMED])}{more}"
+        where = listed([*files], MOST_NAMED, "file")
         return f"left out of {where}: {leaf} the clock or the process, held still in runs {runs}, which agree"
 
 
@@ -101,7 +101,7 @@ def _keys(found: Sequence[Apart]) -> frozenset[Key]:
 def _place(found: Sequence[Apart], keys: frozenset[Key]) -> DivergentRuns | None:
     """The first pair that differs in one of these leaves: of those left alone, if any does."""
     for a, b, apart in sorted(found, key=lambda one: bool(one[1].plan.named("varied"))):
-        place = product_divergence(a, b, [one for one in apart if one.key in keys])
+        place = product_divergence(a, [one for one in apart if one.key in keys])
         if place is not None:
             return DivergentRuns(a.id, b.id, place, varied=tuple(in_order(b.plan.named("varied"))))
     return None

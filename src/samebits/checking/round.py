@@ -1,13 +1,13 @@
-"""Why runs diverge: everything is held still, then one factor at a time is let go, as often as it takes to be sure.
+"""Why runs diverge: everything is held still, then one factor at a time is released, as often as it takes to be sure.
 
     baseline    everything that can move is pinned
     released    one factor changed on purpose, always in the same way; factors that choose algorithms are left alone
     remedy      the causes known so far pinned, and nothing else
 
-Who differs is suspected. Whether that was luck is found out by lot: in each further run it is drawn which of the
-suspects is released, if any. Runs end just after the divergent step, but for two that show that the remedy holds to the
+A factor whose release changes the result is a suspect. To rule out luck, each further run releases one suspect, or
+none, chosen at random. Runs end just after the divergent step, but for two that show that the remedy holds to the
 end: where those take much longer, they come last, when the causes are known with their lines. Runs that were treated
-alike and diverge all the same end the search there: from that place on no factor can be accused.
+alike and still diverge end the search there: from that place on no factor can be accused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
-# A race that shows rarely would be followed for ever: after so many lots it stays suspected.
+# A race that shows rarely would be followed forever: after this many draws it stays suspected.
 MOST_DRAWS = 24
 
 
@@ -36,8 +36,8 @@ class RemedyTrial:
         last_step: of runs that went to the end.
         alike: runs with it and nothing else; in those that are `varied`, the rest was varied.
         is_base: its runs have the bits of the baseline, so they count as such.
-        holds: it cures the divergence it was tried for; None while that is not known.
-        later: where its runs diverge all the same.
+        holds: it fixes the divergence it was tried for; None while that is not known.
+        later: where its runs still diverge.
     """
 
     pins: tuple[str, ...]
@@ -51,7 +51,6 @@ class RemedyTrial:
 
     @property
     def runs(self) -> list[Run]:
-        """All of them."""
         return [*self.alike, *self.varied]
 
     @property
@@ -92,7 +91,7 @@ class Round:
         """A remedy that holds at this place; None where none does. Unless another round follows, all is confirmed."""
         before = list(self.accused)
         while True:
-            # What is unlikely is let go only when the remedy fails with nothing else treated, too.
+            # What is unlikely is released only when the remedy fails with nothing else treated, too.
             waits = bool(self.trials) and self.trials[-1].holds is None and not self.trials[-1].alike
             suspect = yield from self.lineup.next([one.name for one in self.accused], likely_only=waits)
             is_last = suspect is None and (not waits or self.baseline.is_hopeless)
@@ -176,7 +175,7 @@ class Round:
         return max(map(ceil, lacking), default=0)
 
     def _doubtful(self) -> list[Suspect]:
-        """Who is not proven guilty yet, and may still be; who is, is so from now on."""
+        """Accused factors that are not proven guilty yet, and may still be; the proven ones are marked."""
         for one in self.accused:
             own = self.evidence(one)
             if one.proven is None and own.is_enough:
@@ -185,7 +184,7 @@ class Round:
         return [one for one in self.accused if one.proven is None and drawn.count(one.name) < MOST_DRAWS]
 
     def _drawn(self, suspects: Sequence[Suspect], count: int, beside: Sequence[RunSpec] = ()) -> Asking[list[Run]]:
-        """So many runs by lot, and others beside them, which are returned."""
+        """Make `count` runs drawn by lot, and others at the same time, which are returned."""
         # Where no suspect is released, a remedy's run serves where one is needed anyway, and nothing is varied.
         trial = self.trials[-1] if self.trials else None
         serves = trial if trial and trial.is_base and trial.varied and not trial.alike else None
@@ -207,7 +206,7 @@ class Round:
         return others
 
     def _start_again(self) -> None:
-        """What was drawn so far came to nothing: who still stands has to be tested anew, and more sharply."""
+        """Discard the draws so far: the factors still accused are tested again, with a sharper limit."""
         self.inquiry.failures += 1
         self._lots.clear()
         fallen = {one.name for one in self.accused if not one.stands}
@@ -217,7 +216,7 @@ class Round:
     # ---- the remedy
 
     def _try(self, trial: RemedyTrial, *, is_varied: bool) -> Asking[None]:
-        """One run with a remedy, and what else may go on beside it."""
+        """One run with a remedy, and what else may be made at the same time."""
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful = self._doubtful()
         (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room - 1), [plan])
@@ -241,7 +240,7 @@ class Round:
         return make(self.inquiry.request, trial.pins, self.baseline.step if is_short else None)
 
     def _take(self, trial: RemedyTrial, run: Run, is_varied: bool) -> None:
-        """What a run with a remedy shows."""
+        """Take up what a run with a remedy shows."""
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
             # At fault is a pin of the remedy itself, which was left out: it is no remedy.

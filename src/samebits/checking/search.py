@@ -1,9 +1,9 @@
 """What a check decides, from the first runs to causes and a remedy: pure, specs out and runs in.
 
     first      control, control again, varied                              do they agree?
-    round      everything held still, one factor at a time let go          which factor is it, and how sure is that?
+    round      everything held still, one factor at a time released        which factor is it, and how sure is that?
     lines      that factor changed at some of its lines only               which line is it?
-    remedy     the guilty factors held still, nothing else                 does that cure it, to the end?
+    remedy     the guilty factors held still, nothing else                 does that fix it, to the end?
 
 Where the remedy's runs diverge later on, or as soon as the rest is varied, the next round explains that, with those
 pins held.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from samebits.base.errors import SamebitsError
 from samebits.checking.facts import Entry
-from samebits.checking.first import earliest, first_divergence, trained_alike
+from samebits.checking.first import ask_first_question, earliest, trained_alike
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import GuiltyLine, guilty_lines, unsearched_line
@@ -40,10 +40,10 @@ class Found:
         divergent: where the first runs diverge; None where they agree.
         alike: runs to the end, made where those differ in what else happened only; the last one may not be like them.
         rounds: the experiments that were made.
-        lines: factor → the lines to mend.
+        lines: factor → the lines to fix.
         made: what the runs have made.
         left: what the experiment showed with what a run leaves for the next one; None where it was not made.
-        whole: what a factor that is held whole cures; None where there is none, or it was not tried.
+        whole: what a factor fixes that is held whole; None where there is none, or it was not tried.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
         signal: which one.
@@ -63,7 +63,7 @@ class Found:
 
     @property
     def causes(self) -> list[Cause]:
-        """The causes, those first that drift; each is one thing to mend."""
+        """The causes, those first that drift; each needs one fix."""
         found = [] if self.left is None else self.left.causes
         found += [] if self.whole is None else [self.whole.cause]
         found += [self._cause(one, line) for one in self.accused for line in self._lines_of(one)]
@@ -109,7 +109,7 @@ class Found:
         """The last one that was tried; it holds all causes found so far."""
         if self.whole is not None:
             own, compare = self.whole.remedy, self.rounds[-1].inquiry.compare
-            return self.whole.cure(earliest(own, compare) if own else None)
+            return self.whole.tried(earliest(own, compare) if own else None)
         names = {one.name for one in self.accused}
         trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
         if not trials:
@@ -153,10 +153,10 @@ class Found:
         return in_order(self.rounds[-1].lineup.waiting) if self.rounds else []
 
 
-def look(inquiry: Inquiry, found: Found) -> Asking[None]:
-    """All of it; what was found is in `found`, however far the runs last."""
+def search(inquiry: Inquiry, found: Found) -> Asking[None]:
+    """The whole search, as questions to `drive`; what was found is in `found`, also when the runs are used up."""
     try:
-        first = yield from first_divergence(inquiry)
+        first = yield from ask_first_question(inquiry)
         if isinstance(first, SamebitsError):
             found.error = first
         elif first is None:

@@ -1,12 +1,12 @@
-"""Who is suspected: everything is held still, then factors are let go, and runs that diverge then accuse them.
+"""Finding suspects: pin everything, then release one factor at a time; runs that diverge then accuse it.
 
 baseline    runs with everything pinned, which all others of a round are compared with
 released    changed on purpose, always in the same way
 left alone  factors that choose algorithms: each run has bits of its own, so several are compared together
 
-The likeliest ones are let go first and singly. Unlikely ones are let go in company, and told apart only where that
-makes runs diverge. What was let go and changed nothing, singly or in company, is acquitted, in every later round that
-comes no further than those runs went. Baseline runs that diverge all the same end the search there: from that place on
+The likeliest ones are released first, one by one. Unlikely ones are released together, and told apart only where that
+makes runs diverge. What was released and changed nothing, alone or together, is acquitted, in every later round that
+comes no further than those runs went. Baseline runs that still diverge end the search there: from that place on
 no factor can be accused.
 """
 
@@ -29,7 +29,7 @@ from samebits.runfolder.spec import RunSpec
 # nothing with one other value, is no acquittal yet.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
-# So many steps at least are looked at after the one at which runs diverged.
+# At least this many steps are looked at after the one at which runs diverged.
 MORE_STEPS = 10
 # Races show in some runs only: where no other factor is guilty, runs left alone are given another chance.
 RARE_RUNS = 6
@@ -89,12 +89,12 @@ class Baseline:
 
     @property
     def base(self) -> Run:
-        """The first one."""
+        """The run that all others are compared with."""
         return self.runs[0]
 
     @property
     def spare(self) -> RunSpec:
-        """The plan of all others."""
+        """The spec of further baseline runs: keeps no tensors."""
         return plans.keeping_nothing(self.plan)
 
     def known(self, what: Hashable) -> list[Run]:
@@ -108,7 +108,7 @@ class Baseline:
         self.inquiry.known[self._pins, what] = list(runs)
 
     def add(self, run: Run) -> None:
-        """One more."""
+        """Add a baseline run."""
         self.runs.append(run)
         self.keep(None, self.runs)
         self.doubt(self.base, run)
@@ -138,7 +138,7 @@ class Baseline:
 
     @property
     def limit(self) -> Position:
-        """From where on nothing repeats."""
+        """The earliest position at which runs treated alike diverge; nothing after it counts."""
         unsteady = self.inquiry.unsteady
         return (2**62, 0) if unsteady is None else unsteady.divergence.position
 
@@ -167,7 +167,7 @@ def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None
 
 @dataclass(frozen=True)
 class Release:
-    """Factors that are let go together, in so many runs: each gets another value, or is left alone (variant 0)."""
+    """Factors that are released together, in `count` runs: each gets another value, or is left alone (variant 0)."""
 
     names: tuple[str, ...]
     variant: int = plans.RELEASED
@@ -252,9 +252,9 @@ class Lineup:
     """The suspects of one round, the likeliest group first, without the causes that are known already (`pins`).
 
     Attributes:
-        queue: still to be let go, in this order.
+        queue: still to be released, in this order.
         found: those that made runs diverge, and wait for their turn: the remedy of another one may acquit them.
-        acquitted: those that were let go and changed nothing.
+        acquitted: those that were released and changed nothing.
     """
 
     def __init__(self, baseline: Baseline, names: Collection[str], pins: Sequence[str]) -> None:
@@ -285,7 +285,7 @@ class Lineup:
     def next(self, accused: Collection[str], *, likely_only: bool = False) -> Asking[Suspect | None]:
         """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady.
 
-        With `likely_only`, those that are let go in company are left for later.
+        With `likely_only`, those that are released together are left for later.
         """
         while not self._baseline.is_hopeless:
             if self.found:
@@ -308,12 +308,12 @@ class Lineup:
 
     @property
     def is_anyone_likely(self) -> bool:
-        """Whether the next one is let go by itself."""
+        """Whether the next one is released alone."""
         return bool(self.found) or any(len(one.names) == 1 for one in self.queue[:1])
 
     @property
     def waiting(self) -> list[str]:
-        """Factors that were to be let go, and were not."""
+        """Factors that were to be released, and were not."""
         return list(dict.fromkeys(name for one in self.queue for name in one.names if name not in self.acquitted))
 
     def _is_likely(self, name: str) -> bool:

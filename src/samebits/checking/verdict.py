@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from samebits.base.errors import SamebitsError
-from samebits.base.records import from_data, published, to_data
+from samebits.base.errors import SamebitsError, exit_code_of
+from samebits.base.records import published
 from samebits.base.sites import Site
 from samebits.checking.evidence import CONFIDENCE, detectable_rate
 from samebits.checking.facts import Entry, Facts, Shown
@@ -27,7 +27,6 @@ Treated = Literal["pinned", "varied", "witnessed"]
 WATCHING: Final = "watching"
 WITNESSED: Final = "witnessed"
 AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
-AnyVerdict = TypeVar("AnyVerdict", bound="CheckVerdict")
 
 
 @dataclass(frozen=True)
@@ -90,18 +89,18 @@ class Run:
         """What an answer says of it."""
         own = self.outcome
         return RunRecord(
-            self.id,
-            self.plan.role,
-            self.path,
-            self.steps,
-            own.wall_seconds,
-            tuple(self.plan.named("pinned")),
-            tuple(self.plan.named("varied")),
-            own.exit_code,
-            own.timed_out,
-            own.stopped,
-            self.ranks,
-            self.begins,
+            id=self.id,
+            role=self.plan.role,
+            folder=self.path,
+            steps=self.steps,
+            wall_seconds=own.wall_seconds,
+            pinned=tuple(self.plan.named("pinned")),
+            varied=tuple(self.plan.named("varied")),
+            exit_code=own.exit_code,
+            timed_out=own.timed_out,
+            stopped=own.stopped,
+            ranks=self.ranks,
+            begins=self.begins,
         )
 
 
@@ -195,11 +194,11 @@ class Origin:
         ranks: for each rank that parts, where.
         distance: how far the results lie apart; None where that could not be measured.
         unobserved_write: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        replay: what calling the operation again showed.
+        operands: the file that holds the call.
         changed_meanwhile: inputs that another process or thread changed while the operation ran.
         shared: operands in memory that other processes may write to.
         unmeasured: why the run that was to keep the operands did not, which is our failure; else empty.
-        replay: what calling the operation again showed.
-        operands: the file that holds the call.
     """
 
     a: int
@@ -274,7 +273,7 @@ class Cause:
         source: the line, as it was when it ran; empty where it is to be read from the file.
         likely: the site was found by reading the code, not by watching it.
         others: further lines at which it enters, fixed together with the first one, or not distinguished from it.
-        fixed_together: one seed before the first line cures the others, too.
+        fixed_together: one seed before the first line fixes the others, too.
         shown_by: lines that show how it enters there.
         seeded_late: where a generator is seeded after it was drawn from; None where it is not, or nothing is drawn.
         distance: how far the first differing tensor lies from the pinned run's.
@@ -312,7 +311,7 @@ class Remedy:
         pins: factors.
         verified: they do, shown by runs.
         code: what to change in the code instead.
-        diverged: two runs that diverge all the same.
+        diverged: two runs that still diverge.
         runs: those made with it that agree, up to the step at which runs diverge without it.
         whole: those among them that went to the end.
         varied: the one among those in which everything else was varied; None if there was none.
@@ -366,17 +365,17 @@ class Reseeded:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Runs that were treated alike and diverge all the same.
+    """Runs that were treated alike and still diverge.
 
     Attributes:
         divergent: two of them.
         held: everything that can be pinned was pinned in them; otherwise the remedy.
-        results: how many different results so many runs gave.
+        results: how many different results these runs gave.
         runs: how many.
         seeds: calls that seeded a generator with another value in each of the two runs.
         witnessed: factors that entered up to there, with their first lines; none of them could be singled out.
-        acquitted: factors that were let go, singly or together, and changed nothing, where all held runs agree.
-        untried: factors that were not let go any more.
+        acquitted: factors that were released, alone or together, and changed nothing, where all held runs agree.
+        untried: factors that were not released any more.
         apart: what the two runs noted differently besides: commands that they started, files that they met.
         races: lines at which several processes step on parameters that they share.
     """
@@ -425,25 +424,26 @@ class CheckVerdict:
         command: as it was typed.
         home: the folder of its runs.
         runs: all that were made.
+        varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         pinned: those that were held still in every run because it was asked for.
         divergent: the first two runs that differ, in what was trained or in what else happened.
         causes: factors that make runs diverge, confirmed or suspected.
-        trained: where runs differ first in what was trained; None where none that were compared do.
-        alike: runs to the end that agree in what was trained, though others differ in what else happened.
-        varied: the factors that were changed on purpose without changing the bits, or in search of what does.
         unknown: runs differ even with everything pinned; then this is where, and what is known.
         origins: the operations at which they diverge, where that was looked for, the first one first.
         remedy: the smallest set of pins under which they agree; None where none was looked for.
         untested: what was left out, and why.
         left_out: treatments under which the script fails.
-        streams: what the runs that went to the end have recorded, in the order in which it is compared.
         not_observed: what the recordings cannot see in this command.
-        signal: that ended the check before it was done; None where it went to its end.
+        streams: what the runs that went to the end have recorded, in the order in which it is compared.
+        error: why nothing could be decided; null where something was.
         notes: what else to know.
-        cut_short: the runs under way then, as number and role.
         agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
             something else (`divergent`), and it is not known what that follows.
-        wall_seconds: it took, runs that went on side by side counted once; 0 where an earlier version did not note it.
+        signal: that ended the check before it was done; None where it went to its end.
+        cut_short: number and role of the runs that the signal ended.
+        wall_seconds: it took, runs made side by side counted once; 0 where an earlier version did not note it.
+        trained: where runs differ first in what was trained; None where none that were compared do.
+        alike: runs to the end that agree in what was trained, though others differ in what else happened.
     """
 
     kind: VerdictKind = field(metadata={"key": "verdict"})
@@ -462,7 +462,7 @@ class CheckVerdict:
     not_observed: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     error: SamebitsError | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     agreed: bool = False
     signal: int | None = None
     cut_short: tuple[tuple[int, str], ...] = ()
@@ -480,21 +480,6 @@ class CheckVerdict:
     def origin(self) -> Origin | None:
         """The first operation at which runs diverge."""
         return self.origins[0] if self.origins else None
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data that `from_json` reads; lines of code are kept as they are now."""
-        data = to_data(self)
-        assert isinstance(data, dict)
-        return data
-
-    @classmethod
-    def from_json(cls: type[AnyVerdict], data: object) -> AnyVerdict:
-        """The verdict that `to_json` made plain data of.
-
-        Raises:
-            ValueError: it is something else.
-        """
-        return from_data(cls, data)
 
     @property
     @published()
@@ -530,6 +515,4 @@ class CheckVerdict:
 
     @property
     def exit_code(self) -> int:
-        if self.error is not None:
-            return self.error.exit_code
-        return {"same": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.error)

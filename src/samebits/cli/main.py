@@ -87,7 +87,7 @@ def cli(ctx: click.Context) -> None:
     \b
     samebits check train.py --lr 3      does it repeat, and if not, why not
     samebits run train.py --lr 3        run it with everything held still
-    """  # noqa: D301 - click wants the character itself
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(2)

@@ -35,7 +35,7 @@ def jobs_given(word: str) -> int | str:
 # The user's command: everything from the first word that is not an option of ours.
 command = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 strict = click.option(
-    "--strict", is_flag=True, help="What else happened counts, too: data, outputs, extra calls, processes."
+    "--strict", is_flag=True, help="Count what else happened, too: data, outputs, extra calls, processes."
 )
 out = click.option(
     "--out",
@@ -44,7 +44,7 @@ out = click.option(
     help="Keep the recording there instead of in .samebits/.",
 )
 seed = click.option("--seed", type=int, help="Root of all pinned streams (default 0).")
-timeout = click.option("--timeout", type=float, metavar="S", help="End a run after so many seconds.")
+timeout = click.option("--timeout", type=float, metavar="S", help="Kill a run after S seconds.")
 lockfile = click.option(
     "--lockfile",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -63,7 +63,7 @@ def pin(text: str) -> Callable[[F], F]:
 
 def workspace(function: F) -> F:
     """`--isolation` and `--share`."""
-    share = "Show this in the copies as it is: data (repeatable)."
+    share = "Show this path in the copies without copying it: data (repeatable)."
     isolation = "Begin every run in a copy of this folder, or let all share it (default copy)."
     function = click.option("--share", multiple=True, metavar="PATH", help=share)(function)
     return click.option("--isolation", type=click.Choice(["copy", "none"]), help=isolation)(function)

@@ -1,4 +1,4 @@
-"""What a file holds, leaf by leaf: tensors, numbers, texts; where nobody knows how to read it, its bytes.
+"""What a file holds, leaf by leaf: tensors, numbers, texts; where it cannot be read, its bytes.
 
 Nothing in a file is run: a pickle is read by names. A leaf is kept as text, where it is long as its digest, so that the
 files of two runs can be compared when they are gone.

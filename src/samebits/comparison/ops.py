@@ -121,7 +121,7 @@ def _members(row: OpRow, name: str) -> list[int]:
 
 
 def _unmatched(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Literal["first", "second", "both"]]:
-    """What only one of the two has before they go on together."""
+    """What only one of the two has before they continue together."""
     ids_a, ids_b = [row.kind.identity for row in a], [row.kind.identity for row in b]
     for distance in range(1, max(len(a), len(b)) + 1):
         if _together(ids_a, 0, ids_b, distance):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import RecordingError
+from samebits.base.printable import listed
 from samebits.base.records import published
 from samebits.comparison.align import align
 from samebits.comparison.locate import Divergence, first_divergence
@@ -139,8 +140,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     saved = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
     beside = []
     if saved:
-        more = f" and {len(saved) - 1} more" if len(saved) > 1 else ""
-        beside = [f"whether it matters that {saved[0]}{more} was saved with another value: it may be a time"]
+        beside = [f"whether it matters that {listed(saved)} was saved with another value: it may be a time"]
     return replace(found, not_seen=(*beside, *not_seen((a.path, b.path), found.streams, found.steps)))
 
 

@@ -7,11 +7,7 @@ from pathlib import Path
 
 from samebits.base.versions import without_version
 from samebits.runfolder.notes import Cut, Unseen, read_notes
-from samebits.runfolder.steps import COMPARED, Recording, Stream
-
-# What was trained. How models began, what they were given and what they returned beside it is what else happened: where
-# that matters to what is trained, it shows there.
-TRAINED: tuple[Stream, ...] = tuple(stream for stream in COMPARED if stream not in ("init", "batch", "output"))
+from samebits.runfolder.steps import COMPARED, TRAINED, Recording, Stream
 
 
 def streams_of(runs: Iterable[Sequence[Recording]]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def _counted(np: ModuleType, a: Kept, b: Kept) -> Distance:
 
 
 def _relative(np: ModuleType, x: object, y: Any) -> Any:
-    """`ulp.relative_between`, for each pair of finite numbers."""
+    """|x - y| / max(|x|, |y|), elementwise; 0 where they are equal."""
     scale = np.maximum(np.abs(x), np.abs(y))
     scale = np.where(scale > 0, scale, 1.0)
     with np.errstate(over="ignore"):

@@ -41,8 +41,8 @@ class Dependence:
         if self.kind == "carried":
             return f"sample {self.index!r} depends on what was fetched before: {self.name} is changed{where}"
         if self.kind == "unkeyed":
-            return f"sample {self.index!r} is another one when it is fetched again: {self.name} differs{where}"
-        return f"sample {self.index!r} is another one when it is fetched again; no line of yours shows why"
+            return f"sample {self.index!r} changes when it is fetched again: {self.name} differs{where}"
+        return f"sample {self.index!r} changes when it is fetched again; no line of yours explains it"
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Epochs:
         self.progress = replace(self.next, skipped=self.progress.skipped)
 
     def set_position(self, loader: Any, epoch: int, batches: int, ranks: World) -> None:
-        """Let the next iteration be the rest of this epoch, after so many batches of it."""
+        """Let the next iteration be the rest of this epoch, after its first `batches`."""
         if isinstance(self.dataset, IterableDataset):
             samples = batches * (loader.batch_size or ranks.size)
         else:
@@ -111,7 +111,7 @@ class Epochs:
             self.skipped += skipped
 
     def state(self) -> dict[str, object]:
-        """Some whole numbers."""
+        """The position, as plain ints."""
         return {"version": VERSION, "seed": self.seed, "length": self.length, **asdict(self.progress)}
 
     def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
@@ -137,7 +137,7 @@ class Epochs:
 
     @property
     def length(self) -> int:
-        """Of the dataset; -1 where it has none."""
+        """The dataset's length, or -1."""
         try:
             return len(self.dataset)
         except TypeError:
@@ -279,11 +279,9 @@ class EpochIterator:
         places = dict(zip(self.working[::2], self.working[1::2], strict=True))
         known = [place - 1 for pid in named[1].split(",") if (place := places.get(int(pid)))]
         where = f"while fetching {', '.join(map(self._named, known))}" if known else "before its first sample"
-        hint = "what it printed stands above; num_workers=0 shows where it comes from"
+        hint = "what it printed is above; num_workers=0 shows where it comes from"
         if "killed" in named[2]:
-            hint = (
-                "a worker killed by the system was mostly out of memory: try fewer workers or a smaller prefetch_factor"
-            )
+            hint = "a worker killed by the system usually ran out of memory: use fewer workers or less prefetching"
         if known:
             hint += "; samebits.data.fetch(dataset, index, ...) fetches that sample alone"
         # The first clause of what torch says: `is killed by signal: Killed`.
@@ -302,9 +300,9 @@ def _check_form(state: object) -> None:
         raise DataStateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
     for name in ("version", "seed", "length", "epoch", "samples", "skipped"):
         if name not in state:
-            raise DataStateError(f"this is no state of a samebits loader: {name!r} is missing")
+            raise DataStateError(f"this is not the state of a samebits loader: {name!r} is missing")
         if not isinstance(state[name], int) or (state[name] < 0 and name not in ("seed", "length")):
-            raise DataStateError(f"this is no state of a samebits loader: {name!r} is {state[name]!r}")
+            raise DataStateError(f"this is not the state of a samebits loader: {name!r} is {state[name]!r}")
 
 
 def _samples(length: int) -> str:

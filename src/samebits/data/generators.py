@@ -156,9 +156,9 @@ class Current:
 def sample_generator(library: str = "torch") -> object:
     """The generator of the sample that is being fetched: for code that would rather not draw from a global one.
 
-    Its numbers depend on seed, epoch, index and repeat of the sample, and on nothing else; neither do they depend on
-    what was drawn from global generators. Asked twice within one sample, it is the same generator and goes on. While a
-    batch is collated it is the batch's.
+    Its numbers depend on seed, epoch, index and repeat of the sample, and on nothing else, not on what was drawn from
+    global generators either. Asked twice within one sample, it is the same generator, which continues. While a batch is
+    collated it is the batch's.
 
     Args:
         library: `torch` for a `torch.Generator` on the CPU, `numpy` for a `numpy.random.Generator`, `python` for a

@@ -17,7 +17,7 @@ from samebits.base.seeds import KeyDeriver
 from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
 
-# So many indices are drawn at a time, with the generators of the order.
+# How many indices are drawn at a time, with the generators of the order.
 _AT_ONCE = 256
 
 

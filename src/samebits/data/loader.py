@@ -131,7 +131,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         self._epochs.set_epoch(whole_number(epoch, "epoch"))
 
     def set_position(self, epoch: int, batches: int) -> None:
-        """Let the next iteration be the rest of this epoch, after so many batches of it.
+        """Let the next iteration be the rest of this epoch, after its first batches.
 
         For a framework that counts batches itself. A batch of which every sample was skipped is one as well.
         """
@@ -145,7 +145,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         return self._epochs.state()
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Let the next iteration go on with the very next sample, with any number of workers and ranks.
+        """Let the next iteration continue with the next sample, with any number of workers and ranks.
 
         Raises:
             DataStateError: the state belongs to a dataset of another length or to another seed, or is newer.
@@ -179,7 +179,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
         if any(isinstance(sampler, DistributedSampler) for sampler in samplers):
             raise UsageError(
-                "a DistributedSampler would share the samples out among the ranks once more",
+                "a DistributedSampler would split the samples among the ranks a second time",
                 "leave it out and say shuffle=True: each rank gets its part of the global batch of batch_size",
             )
 

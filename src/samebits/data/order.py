@@ -143,7 +143,7 @@ class _Private:
         self.states: States = []
 
     def take(self, count: int) -> list[Any]:
-        """So many items, fewer at the end."""
+        """The next items, at most `count`; fewer at the end."""
         with self.generators.put_aside():
             if self.iterator is None:
                 self.generators.start(self.key)
@@ -156,7 +156,7 @@ class _Private:
 
 
 def own_part(world: World, count: int) -> slice:
-    """This rank's part of `count` samples: contiguous, and as large as everybody's, give or take one."""
+    """This rank's part of `count` samples: contiguous, and equal on all ranks, give or take one."""
     return slice(world.rank * count // world.size, (world.rank + 1) * count // world.size)
 
 
@@ -165,7 +165,7 @@ def require_one_each(world: World, count: int, last_batch: LastBatch) -> None:
     if 0 < count < world.size and last_batch != "uneven":
         raise UsageError(
             f"a global batch of {count} samples leaves some of {world.size} ranks without any, and the others "
-            "would wait for them for ever",
+            "would wait for them forever",
             "give last_batch='drop' or last_batch='pad', or last_batch='uneven' where ranks may take unequal "
             "numbers of steps",
         )

@@ -73,7 +73,6 @@ class Factor(ABC):
         by_folder: it is treated by what the folder holds in which a run begins, and by no setting.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.
-        fresh_folders: variables that name a cache folder; a run in which it is treated gets an empty one.
     """
 
     name: str
@@ -101,7 +100,6 @@ class Factor(ABC):
     by_folder: bool = False
     priced: tuple[Mode, ...] = ()
     kernel_variables: tuple[str, ...] = ()
-    fresh_folders: tuple[str, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables to set before the interpreter starts."""
@@ -193,7 +191,7 @@ class Seeding:
 
 
 class GeneratorFactor(Factor):
-    """A global generator: seeded once at the start of the script that is run, it is cured at every line that draws.
+    """A global generator: seeded once at the start of the script that is run, one seed fixes every line that draws.
 
     Attributes:
         library: the module that holds it, and what people call that.

@@ -16,9 +16,9 @@ from samebits.factors.datetimes import report_another_now
 SECOND_NS = 1_000_000_000
 START_NS = 1_000_000_000 * SECOND_NS
 TICK_NS = 20_000_000
-# A reading that is changed on purpose takes so many ticks at least: what waits for seconds waits for fewer readings.
+# A reading that is changed on purpose takes at least this many ticks: what waits for seconds waits for fewer readings.
 OTHER_TICKS = 100
-# What `timeit` reads takes so many: it repeats its work until that took 0.2 seconds.
+# What `timeit` reads takes this many: it repeats its work until that took 0.2 seconds.
 TIMED_TICKS = 10
 DAY_NS = 86_400 * SECOND_NS
 # What a line that is released alone is behind by at the least.
@@ -106,7 +106,7 @@ class _Clock:
         return logical - self._behind() if self.context.mode == "pinned" else logical + self.shift
 
     def _pass(self) -> None:
-        """Let the logical clock go on: slower and slower where it is changed on purpose, and quicker where it is not.
+        """Advance the logical clock: slower and slower where it is changed on purpose, and quicker where it is not.
 
         What is timed first is then the quicker one if pinned, and the slower one if not, however often it is timed.
         """
@@ -208,7 +208,7 @@ def _is_read_by_library() -> bool:
 
 
 def _reader() -> str:
-    """The file whose code asks."""
+    """The file whose code asks for the time."""
     frame = sys._getframe(1)
     while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back

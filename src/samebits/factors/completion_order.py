@@ -20,7 +20,7 @@ NUMBER = "_samebits_number"
 
 
 class CompletionOrder(CallFactor):
-    """`as_completed` of `concurrent.futures` and `asyncio`, and `Pool.imap_unordered`: whoever is ready comes first.
+    """`as_completed` of `concurrent.futures` and `asyncio`, and `Pool.imap_unordered`: whichever is ready comes first.
 
     Threads and processes finish in another order in every run, most often where all tasks are short. Harmless under a
     progress bar, fatal where the results become a list, a sum or the rows of a dataset. Pinned, results come in the
@@ -30,7 +30,9 @@ class CompletionOrder(CallFactor):
     """
 
     name = "completion-order"
-    summary = "results taken as they are completed (as_completed, imap_unordered) come in another order in every run"
+    summary = (
+        "results taken as they are completed (as_completed, imap_unordered) come in a different order in every run"
+    )
     explanation = "{what} gives results as they are completed"
     fix = "take the results in the order of their tasks at {place}: iterate over the tasks themselves"
     fix_unplaced = "take results in the order of their tasks"
@@ -154,7 +156,7 @@ def _pool(module: Any, context: FactorContext) -> None:
 
 
 class _Swapped:
-    """Results of a pool in pairs, the second of each first; where that takes long, the first all the same."""
+    """Results of a pool in pairs, the second of each first; where that takes long, the first one first."""
 
     def __init__(self, results: Any, late: type[Exception]) -> None:
         self._results, self._ends = results, (StopIteration, late)

@@ -46,21 +46,21 @@ class Witness:
 
     Attributes:
         factor: its name.
-        what: what was called.
         site: the user's line; None when a library acted on its own.
+        what: what was called.
         within: the site that this one explains: how the factor enters there. It cannot be released by itself.
         fix: what to change there, where pinning the factor does not help.
     """
 
     factor: str
-    what: str
     site: Site | None
+    what: str
     within: SiteKey | None = None
     fix: str = ""
 
 
-# So many draws of a process are told, and of each the first bytes: enough to know a name that quotes them, too few to
-# be a secret.
+# How many draws of a process are told, and how many first bytes of each: enough to know a name that quotes them, too
+# few to be a secret.
 MOST_HANDED_OUT, TOLD_BYTES = 64, 3
 
 
@@ -138,7 +138,7 @@ class FactorContext:
         if self.report is None or key in self._seen:
             return
         self._seen.add(key)
-        self.report(Witness(self.factor, what, site))
+        self.report(Witness(self.factor, site, what))
 
     def hands_out(self, drawn: bytes) -> bytes:
         """Tell how what the operating system hands out to the user's code begins."""
@@ -212,7 +212,7 @@ def import_if_installed(name: str) -> ModuleType | None:
 
 
 def exchange_method(owner: type, name: str, method: object) -> object:
-    """Put `method` into a class written in C, whose attributes nobody can set, and return what was there.
+    """Put `method` into a class written in C, whose attributes cannot be set, and return what was there.
 
     The class stays the class it is: C code, subclasses, pickles and annotations see no other one.
 

@@ -27,7 +27,7 @@ class CpuThreads(Factor):
 
     name = "cpu-threads"
     scope = "environment"
-    summary = "another number of CPU threads adds sums in another order, so results differ between machines"
+    summary = "a different number of CPU threads adds in a different order, so results differ between machines"
     explanation = "summation order depends on the thread count"
     too_late = "the first parallel operation, for MKL and OpenMP; torch itself follows at any time"
     fix = "call torch.set_num_threads with a fixed number at the start"

@@ -24,13 +24,13 @@ class DataWorkers(CallFactor):
     the same bits for any number of workers, other ones than without the pin. The seed is that of the loader's
     `generator`, else of torch's global one, when the loader is first iterated; a script that never seeds torch needs
     `torch-rng` pinned as well. What a dataset itself carries from sample to sample no key can hold; `check` names the
-    line. Varied, the number of workers is another one. A loader of a class with an `__iter__` of its own that never
+    line. Varied, the number of workers is different. A loader of a class with an `__iter__` of its own that never
     asks torch's is left as it is.
     """
 
     name = "data-workers"
-    summary = "another num_workers gives augmentation other random numbers, so the batches change"
-    explanation = "{what} fetches with another number of workers"
+    summary = "a different num_workers gives augmentation different random numbers, so the batches change"
+    explanation = "{what} fetches with a different number of workers"
     fix = "use samebits.data.DataLoader(..., seed=0) at {place}, which keys each sample by its index"
     pinned_by_default = False
     varies_between_runs = False
@@ -106,7 +106,7 @@ class _Loaders:
             return
         what = "drawn for a sample" if changed is None else f"{changed} changed from sample to sample"
         fix = "" if changed is None else f"let no sample depend on {changed}"
-        self.context.report(Witness(self.context.factor, what, site, within=made_at, fix=fix))
+        self.context.report(Witness(self.context.factor, site, what, within=made_at, fix=fix))
 
 
 class _Pinned:

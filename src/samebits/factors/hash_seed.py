@@ -25,7 +25,7 @@ class HashSeed(Factor):
 
     name = "hash-seed"
     scope = "environment"
-    summary = "sets of strings are iterated in another order in every run, and hash(str) is another number"
+    summary = "sets of strings are iterated in a different order in every run, and hash(str) is a different number"
     explanation = "set order and hash() depend on it"
     too_late = "the interpreter's start"
     seeded_by = (VARIABLE,)

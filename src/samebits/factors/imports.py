@@ -47,7 +47,7 @@ class _Watcher:
                 try:
                     waiting.pop(0)(module)
                 except Exception as error:
-                    # This runs inside the user's import, which has to go on.
+                    # This runs inside the user's import, which has to continue.
                     failures.append(f"{type(error).__name__} when {name} was imported: {error}")
 
         loader.exec_module = exec_module

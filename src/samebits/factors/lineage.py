@@ -10,7 +10,7 @@ Words = tuple[str | int, ...]
 
 
 class Lineage:
-    """Which process of the program this is: every rank, worker and forked child goes on with streams of its own."""
+    """Which process of the program this is: every rank, worker and forked child has streams of its own."""
 
     def __init__(self) -> None:
         self._path: Words = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()

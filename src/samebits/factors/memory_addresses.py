@@ -27,14 +27,14 @@ class MemoryAddresses(Factor):
     also starts the command without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where
     containers allow it), so that `id()` and sets of other objects repeat as far as the program and its hash seed do.
     A check leaves addresses random, and varies only the hashes: any treatment moves addresses, so what rests on them
-    could be taken for another factor's doing. Only where runs diverge with all else pinned, and nobody can be accused,
-    it fixes addresses as well: where that cures, as with `sorted(key=id)`, sets of other objects, and classes with a
+    could be taken for another factor's doing. Only where runs diverge with all else pinned, and no factor can be named,
+    it fixes addresses as well: where that helps, as with `sorted(key=id)`, sets of other objects, and classes with a
     hash of their own, it names the lines that reading found.
     """
 
     name = "memory-addresses"
     scope = "environment"
-    summary = "id() is an address, so sets of parameters or modules are iterated in another order in every run"
+    summary = "id() is an address, so sets of parameters or modules are iterated in a different order in every run"
     explanation = "sets of parameters, modules and other objects depend on where they lie in memory"
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
     fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"

@@ -107,12 +107,12 @@ class _Ids:
         return self.number(mode, *self.lineage.path, "process")
 
     def parent(self, mode: Mode) -> int | None:
-        """None once the parent has ended: who waits for that must see it."""
+        """The parent's id; None once the parent has ended, for programs that wait for that."""
         path = self.lineage.parent_path
         return None if path is None else self.number(mode, *path, "process")
 
     def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
-        """One number for each thread; those of one name are numbered by who asked first."""
+        """One number for each thread; threads of one name are numbered in the order in which they ask."""
         thread = thread or threading.current_thread()
         namesakes = self.threads.setdefault(thread.name, WeakKeyDictionary())
         which = namesakes.setdefault(thread, len(namesakes))
@@ -123,7 +123,7 @@ class _Ids:
         return None if real.__get__(thread) is None else self.thread(mode, thread)
 
     def number(self, mode: Mode, *words: str | int) -> int:
-        """Derived, and no process's."""
+        """A derived id that no live process has."""
         root = self.context.other(*words, bits=30) if mode == "varied" else self.context.derive(*words, bits=30)
         return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
 

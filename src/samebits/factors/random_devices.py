@@ -43,7 +43,7 @@ class DerivedFile(io.RawIOBase):
 
 
 def watch_devices(context: FactorContext, derived: Bytes) -> None:
-    """Witness who opens them; pinned or varied, hand out derived bytes."""
+    """Witness the lines that open them; pinned or varied, hand out derived bytes."""
     devices = _Devices(context, derived)
     opened = devices.opening(builtins.open)
     for owner in (builtins, io):

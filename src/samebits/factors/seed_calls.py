@@ -128,7 +128,7 @@ def _plain(seed: Any, result: object) -> int | float | str | None:
 
 
 def witness_seeds(report: Callable[[SeedCall], None]) -> FactorContext:
-    """Report every seed that is given to a generator from here on, until the returned scene ends; no bit changes."""
+    """Report every seed that is given to a generator from here on, until the returned context ends; no bit changes."""
     context, watch = FactorContext("seeds", Setting()), _SeedWatch(report)
     _watch_python(context, watch)
     context.when_loaded("numpy.random", lambda module: _watch_numpy(module, context, watch))

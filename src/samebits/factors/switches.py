@@ -14,7 +14,7 @@ from samebits.factors.context import FactorContext
 
 
 class TorchSetting(Factor):
-    """Settings of torch: made as soon as it is there, and looked at whenever somebody asks."""
+    """Settings of torch: made as soon as it is there, and read back whenever they are observed."""
 
     @abstractmethod
     def set(self, torch: ModuleType, context: FactorContext) -> None:

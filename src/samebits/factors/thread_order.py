@@ -1,4 +1,4 @@
-"""thread-order: which of the program's threads goes on first."""
+"""thread-order: which of the program's threads runs first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TURN = "_samebits_turn"
 
 
 class ThreadOrder(CallFactor):
-    """Threads that the program starts, itself or by an executor: the machine decides which of them goes on first.
+    """Threads that the program starts, itself or by an executor: the machine decides which of them runs first.
 
     Harmless where each works for itself; fatal where they take results from a queue as they come, append to a list,
     draw from one generator, or save a model that another thread trains. Pinned, one thread runs at a time, until it
@@ -35,12 +35,12 @@ class ThreadOrder(CallFactor):
     same; nothing is computed in parallel then, so it is not part of `samebits run` unless it is asked for. Varied, they
     take turns in another order; a check does so in runs of their own, where threads were seen and all other runs agree.
     A thread that does neither for three seconds of computing loses its turn, so its runs may differ. Threads of
-    libraries go on as they like; so does a thread that waits for a pipe, a socket or code of C.
+    libraries run as they like; so does a thread that waits for a pipe, a socket or code of C.
     """
 
     name = "thread-order"
-    summary = "threads of the program go on in another order in every run"
-    explanation = "threads that {what} starts share something, and go on in any order"
+    summary = "threads of the program run in a different order in every run"
+    explanation = "threads that {what} starts share something, and run in any order"
     fix = (
         "make what the threads of {place} share independent of their order: "
         "results in the order of tasks, for each task a generator and a copy of its own"

@@ -22,7 +22,7 @@ class TorchAlgorithms(TorchSetting):
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
     `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
     torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
-    deterministic: the backward of flash attention, for one, goes on adding with atomics. Up to torch 2.9 the flag also
+    deterministic: the backward of flash attention, for one, still adds with atomics. Up to torch 2.9 the flag also
     makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The
     flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
     all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it

@@ -88,7 +88,7 @@ class Turns:
         self._forking = 0
 
     def _begin(self) -> None:
-        """This thread alone: what a fork leaves, too."""
+        """Start over with the calling thread as the only one; also in a forked child."""
         self._guard = _thread.RLock()
         self._ready: deque[Turn] = deque()
         self._back: deque[Turn] = deque()
@@ -103,13 +103,13 @@ class Turns:
         return type(name, (kind,), {"__slots__": (), "__init__": lambda made: kind.__init__(made, self)})
 
     def made(self, is_loose: bool) -> Turn:
-        """Of a thread that is about to start."""
+        """Register a thread that is about to start."""
         self._made += 1
         self.is_loose |= is_loose
         return Turn(self, self._made, self._drawn(), is_loose)
 
     def start(self, turn: Turn) -> None:
-        """The thread is there, and ready."""
+        """Put a started thread into the ready queue."""
         with self._guard:
             if not self._is_watched:
                 self._is_watched = True
@@ -126,18 +126,18 @@ class Turns:
             self._forget(turn)
 
     def enter(self, turn: Turn) -> None:
-        """In the thread, before anything of it runs."""
+        """Called in the new thread first: wait for its first turn."""
         self._own[_thread.get_ident()] = turn
         self._sleep(turn)
 
     def leave(self) -> None:
-        """In the thread, when it has ended."""
+        """Called in a thread last: give its turn away for good."""
         turn = self._own.pop(_thread.get_ident(), None)
         if turn is not None:
             self.give_up(turn)
 
     def end(self) -> None:
-        """From now on, everybody goes on as it likes."""
+        """Stop scheduling: release every waiting thread."""
         with self._guard:
             self.has_ended, own = True, list(self._own.values())
             self._own.clear()
@@ -159,7 +159,7 @@ class Turns:
         return None if self.has_ended else turn
 
     def _queue(self, turn: Turn) -> None:
-        """Give it up, and wait for the next one."""
+        """Go to the back of the ready queue, and wait."""
         with self._guard:
             self._give(turn, back_to=self._ready)
         self._sleep(turn)
@@ -194,7 +194,7 @@ class Turns:
         self._give(turn)
 
     def wake(self, turn: Turn) -> None:
-        """What it waited for is there."""
+        """Mark a waiting thread as ready."""
         with self._guard:
             turn.is_woken = True
             self._stay_awake(turn)
@@ -296,7 +296,7 @@ class Turns:
             self._holder.gate.release()
 
     def _sleep(self, turn: Turn) -> None:
-        """Until it has its turn."""
+        """Block until `turn` is scheduled, or its timeout has come."""
         turn.is_inside = True
         try:
             while not turn.gate.acquire(timeout=self._patience(turn)):
@@ -395,7 +395,7 @@ class TurnLock(Awaited):
         self._owner: Turn | None = None
 
     def hold(self) -> None:
-        """At once; nobody else knows it yet."""
+        """Acquire a new lock, which no other thread can hold yet."""
         self._lock.acquire()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:

@@ -30,7 +30,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
     accelerate's own loaders take it for that of one process.
 
     After `load_state`, the first iteration is the rest of the epoch that was saved, whose number is
-    `loader.state_dict()["epoch"]`: skip nothing. An epoch that was left early has no rest: to go on within it, save
+    `loader.state_dict()["epoch"]`: skip nothing. An epoch that was left early has no rest: to continue within it, save
     before the `break`. The third line restores gradients of a half-done accumulation.
 
     Args:
@@ -74,7 +74,7 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         """Raises UsageError, as `skip_first_batches` asks for it, and would make a plain loader of this one."""
         raise UsageError(
             "skip_first_batches() would make a plain loader out of a samebits.integrations.accelerate.Loader",
-            "leave it out: after accelerator.load_state() the loader goes on with the very next batch",
+            "leave it out: after accelerator.load_state() the loader continues with the next batch",
         )
 
     batch_sampler = sampler
@@ -106,14 +106,14 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         if self._was_left:
             warnings.warn(
                 "an epoch that was left early is saved as over: after load_state the next one begins, as it does here; "
-                "to go on within it, save before the break",
+                "to continue within it, save before the break",
                 StateWarning,
                 stacklevel=2,
             )
         return self._loader.state_dict() if self._handed_over is None else self._handed_over
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Let the next iteration go on with the very next batch."""
+        """Let the next iteration continue with the next batch."""
         self._stand_anew()
         self._loader.load_state_dict(state)
 

@@ -35,7 +35,7 @@ def _callback_class() -> Any:
             if error.name != name.partition(".")[0]:
                 raise
     raise UsageError(
-        "samebits.integrations.lightning serves lightning and pytorch_lightning, and neither is installed",
+        "samebits.integrations.lightning needs lightning or pytorch_lightning, and neither is installed",
         "install one of the two",
     )
 
@@ -74,7 +74,7 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if not hasattr(trainer.fit_loop, "restarted_mid_epoch"):
             raise UsageError(
-                "this Lightning does a batch again that a checkpoint was saved after, as all before 2.5 do",
+                "this Lightning repeats the batch after which a checkpoint was saved, as all versions before 2.5 do",
                 "update it to 2.5 or newer",
             )
         _callbacks[trainer], self._place, self._is_amid_epoch = self, None, False
@@ -179,7 +179,7 @@ class Loader:
         if not any(self in _train_loaders(one) for one in list(_callbacks)):
             raise UsageError(
                 "a Trainer without a SamebitsCallback is saving a samebits.integrations.lightning.Loader, which would "
-                "not go on where it was",
+                "not continue where it was",
                 "write Trainer(callbacks=[SamebitsCallback(seed=0)]); without Lightning, use samebits.data.DataLoader",
             )
         return {"states": dict(self._states)} if self._loader.on_error == "skip" else {}
@@ -199,7 +199,7 @@ class Loader:
         callback.arrive(epoch, done + 1)
 
     def _stand(self, epoch: int, done: int) -> None:
-        """Let the next iteration begin after so many batches of the Trainer's epoch."""
+        """Let the next iteration begin after the batches of the Trainer's epoch that are done."""
         length = _length(self._loader)
         times, batches = divmod(done, length) if length else (0, done)
         own = epoch + times * _AGAIN
@@ -234,7 +234,7 @@ def _train_loaders(trainer: Any) -> list[Any]:
 
 
 def _length(loader: DataLoader) -> int:
-    """In batches; 0 where it is not known."""
+    """Batches per epoch; 0 if unknown."""
     try:
         return len(loader)
     except TypeError:
@@ -255,7 +255,7 @@ def _warn_of_plateau(trainer: Any) -> None:
         config.reduce_on_plateau for config in trainer.lr_scheduler_configs
     ):
         warnings.warn(
-            "Lightning leaves out the update of ReduceLROnPlateau in the epoch that it resumes in, so learning rates "
+            "Lightning skips the update of ReduceLROnPlateau in the epoch that it resumes in, so learning rates "
             "may differ from here on; a checkpoint that is saved in on_train_end() misses none",
             StateWarning,
             stacklevel=2,
@@ -267,8 +267,8 @@ def _warn_of_other_loaders(trainer: object) -> None:
         if not isinstance(one, Loader):
             kind = type(one)
             warnings.warn(
-                f"the Trainer trains with a {kind.__module__}.{kind.__qualname__}: resumed within an epoch it goes on "
-                "with other batches; use samebits.integrations.lightning.Loader",
+                f"the Trainer trains with a {kind.__module__}.{kind.__qualname__}: resumed within an epoch it "
+                "continues with other batches; use samebits.integrations.lightning.Loader",
                 StateWarning,
                 stacklevel=2,
             )

@@ -54,17 +54,17 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def _refuse_unsupported(words: Sequence[str]) -> None:
-    """What people type who mean a command that could be run: said with the words that would run it."""
+    """Raise where a command that cannot be run is a near miss, with the words that would run it."""
     name, rest = words[0], shlex.join(words[1:])
     if sys.platform == "win32":
         raise UsageError("samebits makes its runs on Linux, and this is Windows", "start it in WSL, or in a container")
     if os.path.exists(name) or shutil.which(name) is not None:
         if name.endswith(".ipynb"):
             hint = f"turn it into a script: jupyter nbconvert --to script {shlex.quote(name)}"
-            raise CommandNotFoundError(f"{name!r} is a notebook, which is no command", hint)
+            raise CommandNotFoundError(f"{name!r} is a notebook, not a command", hint)
         return
     if " " in name.strip() and len(shlex.split(name, posix=False)) > 1:
-        hint = f"leave the quotation marks away: {' '.join(filter(None, (name.strip(), rest)))}"
+        hint = f"drop the quotation marks: {' '.join(filter(None, (name.strip(), rest)))}"
         raise CommandNotFoundError(f"there is no program {name!r}", hint)
     if re.fullmatch(r"[A-Za-z_]\w*=.*", name, re.DOTALL):
         hint = f"variables come before samebits, or after env: env {shlex.join(words)}"
@@ -77,7 +77,7 @@ def _refuse_unsupported(words: Sequence[str]) -> None:
 def _no_program(name: str) -> CommandNotFoundError:
     if os.path.exists(name):
         hint = "is it a Python script? Its name has to end in .py"
-        return CommandNotFoundError(f"{name!r} is no program that can be executed", hint)
+        return CommandNotFoundError(f"{name!r} is not executable", hint)
     return CommandNotFoundError(f"there is no program {name!r}", _near_script(name))
 
 
@@ -124,7 +124,7 @@ def _refuse_isolation(letters: str, words: Sequence[str]) -> None:
     if found:
         raise InjectionError(
             f"{words[0]} is started with -{found[0]}, which keeps samebits out",
-            f"leave -{found[0]} away: samebits comes in through PYTHONPATH and sitecustomize",
+            f"drop -{found[0]}: samebits comes in through PYTHONPATH and sitecustomize",
         )
 
 

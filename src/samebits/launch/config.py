@@ -64,7 +64,7 @@ def _table(path: Path) -> dict[str, object]:
             return {}
         table = toml_reader().loads(text).get("tool", {}).get("samebits", {})
     except (OSError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", "mend it, or run samebits from another folder") from error
+        raise ConfigError(f"{path} cannot be read: {error}", "fix it, or run samebits from another folder") from error
     if not isinstance(table, dict):
         raise ConfigError(f"tool.samebits in {path} should be a table, got {table!r}", "write [tool.samebits]")
     return table

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+from samebits.base.processes import PROC
+
+GROUPS = Path("/sys/fs/cgroup")
 # Of the memory that is free: the system and the page cache live on the rest.
 SHARE_OF_MEMORY = 0.5
 # A run that is a little above one core does not need two.
@@ -31,9 +33,9 @@ def needed() -> tuple[float, int]:
 
 
 class Fitting:
-    """How many runs may go on at once: cores and memory for all, as the first one, made alone, was seen to need them.
+    """How many runs may be made at once: cores and memory for all, as the first one, made alone, was seen to need them.
 
-    Nobody's number of threads is changed for it: a run that keeps all cores busy goes alone. So do ranks, whatever uses
+    A run keeps its number of threads, and one that keeps all cores busy goes alone. So do ranks, whatever uses
     an accelerator, and a run after one that met something outside its copy of the folder. Where runs would not see the
     folder at one path, only one at a time is made unasked (`as_fits`).
     """
@@ -49,7 +51,7 @@ class Fitting:
         return 1 if self._reached or self._is_alone else self._fits
 
     def learn(self, used: frozenset[str] | None, seconds: float, *, reached: bool) -> None:
-        """What a run has shown that ended after so many seconds; what it used is None where that is not known."""
+        """Take up what a run of `seconds` has shown; what it used is None where that is not known."""
         self._reached = reached
         if not self._is_known:
             self._is_known = True

@@ -27,7 +27,7 @@ from samebits.runfolder.spec import PLAN, VARIABLE, RunSpec
 from samebits.workspace.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.workspace.workspace import Workspace
 
-# Seconds, or what is asked for them while the run goes on; None is no limit.
+# Seconds, or what is asked for them while it runs; None is no limit.
 Limit: TypeAlias = float | Callable[[], float | None]
 INJECTED = str(Path(__file__).parents[1] / "agent" / "inject")
 
@@ -174,7 +174,7 @@ def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapp
     own = place.environment(environ)
     path, seen = own.get("PYTHONPATH", ""), Path(place.seen(str(folder.path.absolute())))
     inside = {VARIABLE: str(seen / PLAN), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
-    return {**own, **spec.environment(environ, seen), **inside}
+    return {**own, **spec.environment(environ), **inside}
 
 
 def _made(path: Path, spec: RunSpec, command: Command, place: Place) -> RunFolder:

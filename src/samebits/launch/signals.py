@@ -79,7 +79,7 @@ class Relay:
         self._early: list[int] = []
 
     def to(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on, and what came in the meantime."""
+        """Pass signals on to `process`, those received earlier first."""
         self._process = process
         for number in self._early:
             self._pass_on(number)

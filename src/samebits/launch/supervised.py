@@ -66,7 +66,7 @@ class UnenteredProcesses:
         self._next = 0.0
 
     def look(self) -> None:
-        """Note who is there and should not be; does nothing when called too soon after the last time."""
+        """Note processes that were not entered; does nothing when called too soon after the last time."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -82,11 +82,9 @@ class UnenteredProcesses:
         variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
         plans = [variable for variable in variables if variable.startswith(f"{VARIABLE}=".encode())]
         is_of_another = bool(plans) and self._plan not in plans
-        # It, or the process it was forked from, has said that samebits started there, or why it could not.
-        has_said = (self._folder.path / f"journal.failed.{pid}.jsonl").exists() or any(
-            note.stack in (stack, 0) for note in read_notes(self._folder.path, Started)
-        )
-        if not is_of_another and not has_said:
+        # Here or in the process it was forked from; where samebits failed at its start, nothing says that it started.
+        has_started = any(note.stack in (stack, 0) for note in read_notes(self._folder.path, Started))
+        if not is_of_another and not has_started:
             words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
             program, *rest = words or [str(pid)]
             what = f"a process that could not be entered: {shlex.join([os.path.basename(program), *rest])}"

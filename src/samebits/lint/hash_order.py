@@ -127,7 +127,7 @@ class _Uses:
     # ---- what is called
 
     def is_builtin(self, node: ast.expr) -> bool:
-        """Whether a name is nobody's own."""
+        """Whether a name is the builtin, not redefined."""
         shape = self.flow.of(node)
         return shape.kind == "maker" and bool(shape.name)
 
@@ -136,7 +136,7 @@ class _Uses:
         return isinstance(parent, ast.Call) and parent.func is node
 
     def known_name(self, node: ast.Call) -> str:
-        """The name of a function that is nobody's own, else nothing."""
+        """The name of a function that is not redefined, else nothing."""
         name, shape = last_name(node.func), self.flow.of(node.func)
         if shape.kind in ("function", "class"):
             return ""

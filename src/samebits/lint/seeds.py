@@ -1,4 +1,4 @@
-"""Seed arguments that do not seed: never read, or None unless somebody gives one.
+"""Seed arguments that do not seed: never read, or None unless one is given.
 
 Read from the source, so these are hints beside a measured cause, never causes. Where the value may be read in a way
 that reading does not see (`vars(args)`, the namespace handed to a library), nothing is said.

@@ -37,7 +37,7 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         locked: what is expected.
         recordings: of the run, at least one.
         is_whole: it ended by itself, or where it was to end; otherwise what it lacks says nothing.
-        most_steps: so many were locked, and no end; 0 where all were.
+        most_steps: how many were locked, without an end; 0 where all were.
     """
     own = Digested(recordings, most_steps)
     if own.definition != locked.digest:
@@ -107,7 +107,7 @@ def _with_streams(place: LockDivergence, own: Digested, row: Row | None, here: R
 def differing_files(
     locked: Mapping[str, str], here: Mapping[str, str | None], what: Literal["artifact", "data"]
 ) -> tuple[LockDivergence, ...]:
-    """Of files whose digests are locked, those that have another one here, or none; the others were not looked at."""
+    """The files with locked digests that have another one here, or none; the others were not read."""
     gone = "the run did not write it" if what == "artifact" else "it is not there"
     odd = ((path, now) for path, now in here.items() if locked.get(path) != now)
     return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in odd)
@@ -117,22 +117,22 @@ def differing_files(
 
 # The likeliest to change bits first, each with how it does. What has a factor goes by its name.
 _EFFECTS: dict[str, tuple[str, str]] = {
-    "device": ("device", "other hardware has other kernels"),
-    "machine": ("machine", "another architecture has other kernels"),
-    "torch": ("torch", "another version has other kernels"),
-    "threads": ("cpu-threads", "sums split over another number of threads are added in another order"),
-    "instructions": ("cpu-isa", "other vector instructions add in another order"),
-    "cuda": ("cuda", "another version has other kernels"),
-    "cudnn": ("cudnn", "another version has other kernels"),
-    "blas": ("blas", "another library multiplies in another order"),
-    "onednn": ("onednn", "another version has other kernels"),
+    "device": ("device", "different hardware has different kernels"),
+    "machine": ("machine", "another architecture has different kernels"),
+    "torch": ("torch", "another version has different kernels"),
+    "threads": ("cpu-threads", "sums split over a different number of threads are added in a different order"),
+    "instructions": ("cpu-isa", "other vector instructions add in a different order"),
+    "cuda": ("cuda", "another version has different kernels"),
+    "cudnn": ("cudnn", "another version has different kernels"),
+    "blas": ("blas", "another library multiplies in a different order"),
+    "onednn": ("onednn", "another version has different kernels"),
     "torch_git": ("torch_git", "it was built from another commit"),
     "cpu": ("cpu", "libraries choose their kernels by the processor"),
-    "numpy": ("numpy", "another version may draw and compute otherwise"),
-    "numpy_blas": ("numpy_blas", "another library multiplies in another order"),
+    "numpy": ("numpy", "another version may draw and compute differently"),
+    "numpy_blas": ("numpy_blas", "another library multiplies in a different order"),
     "driver": ("driver", "it compiles kernels anew"),
-    "libc": ("libc", "its mathematical functions may round otherwise"),
-    "python": ("python", "its own generators and mathematics may be others"),
+    "libc": ("libc", "its mathematical functions may round differently"),
+    "python": ("python", "its own generators and mathematics may differ"),
     "cores": ("cores", "only the number of threads counts"),
     "system": ("system", "the kernel computes nothing"),
 }

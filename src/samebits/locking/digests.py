@@ -22,7 +22,7 @@ TRACE_DIGITS = 4
 
 
 class Digested:
-    """The recordings of one run, asked for what a lockfile holds of so many steps; 0 is all, and the end."""
+    """The recordings of one run, asked for what a lockfile holds of the first steps; 0 is all, and the end."""
 
     def __init__(self, recordings: Sequence[Recording], most_steps: int = 0) -> None:
         self.recordings, self.most_steps = recordings, most_steps
@@ -34,7 +34,7 @@ class Digested:
 
     @property
     def root(self) -> str:
-        """Of everything that counts."""
+        """The digest of all rows that are locked."""
         return self.root_at(max(map(self._rows, self.recordings)))
 
     def root_at(self, row: int) -> str:
@@ -89,7 +89,7 @@ class Digested:
 
 
 def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
-    """What is locked of a whole run: so many steps of it; 0 is all."""
+    """What is locked of a whole run: its first steps; 0 is all."""
     own = Digested(recordings, most_steps)
     rows = (*map(own.row, kept_steps(own.steps)), own.end())
     lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))

@@ -31,7 +31,7 @@ class Row:
 
     def __post_init__(self) -> None:
         if self.at != END and not (self.at.isdecimal() and len(self.at) < 19):
-            raise ValueError(f"{self.at!r} is no step")
+            raise ValueError(f"{self.at!r} is not a step")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Locked:
         root: of everything that was recorded.
         rows: the steps 0, 1, 2, 4, 8 … and the last one, and the end.
         stride: of the trace, in steps.
-        trace: 16 bits, in hex, of the root at every so many steps: between two rows they say where runs part.
+        trace: 16 bits, in hex, of the root at evenly spaced steps: between two rows they say where runs part.
         samebits: the version that recorded it.
         repeats: how it is known that this repeats.
         artifacts: path → digest of the file.
@@ -81,7 +81,7 @@ class RunEntry:
         command: as it was typed.
         seed: root of all pinned streams.
         pins: factors held still, each `NAME` or `NAME=VALUE`.
-        max_steps: only so many steps were locked; 0 is all.
+        max_steps: how many first steps were locked; 0 is all.
         data: path → digest of a file or a folder that has to be as it was.
         artifacts: the files that the run makes and that are compared; `{run}` stands for a folder of its own.
         on: environment → what the command gave there.

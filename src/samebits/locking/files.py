@@ -53,7 +53,9 @@ def is_written(path: Path, since: float) -> bool:
 def _of_file(path: Path) -> str:
     if not stat.S_ISREG(path.stat().st_mode):
         # A pipe would be waited for, and a device has no end.
-        raise LockfileError(f"{path} is no file that has bytes of its own to digest", "name what is to be digested")
+        raise LockfileError(
+            f"{path} is not a regular file, so it has no bytes to digest", "name what is to be digested"
+        )
     found = blake2b(digest_size=8)
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

@@ -71,7 +71,7 @@ class Lockfile:
         try:
             return _read(raw.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise LockfileError(f"{path} is damaged: byte {error.start} is no UTF-8", restore) from error
+            raise LockfileError(f"{path} is damaged: byte {error.start} is not UTF-8", restore) from error
         except LockfileError as error:
             raise type(error)(f"{path} {error.message}", error.hint or restore) from error
 
@@ -107,18 +107,17 @@ class Lockfile:
         return replace(self, tests={**self.tests, test: own}, environments=self._known(environment))
 
     def without_test(self, test: str) -> Lockfile:
-        """Without that test, in every environment."""
+        """The lockfile without that test, in every environment."""
         return replace(self, tests={name: one for name, one in self.tests.items() if name != test})
 
     def text(self) -> str:
-        """As it stands in the file."""
+        """The file's content."""
         data = self.data()
         last = {"environment": data.pop("environment")}
         schema = {"schema": f"samebits.lockfile/{SCHEMA}"}
         return _COMMENT + "\n".join(filter(None, map(toml_text, (schema, data, last))))
 
     def data(self) -> dict[str, Any]:
-        """As plain data."""
         found = cast("dict[str, Any]", to_data(self))
         # Its name is that of its table.
         return found | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
@@ -171,14 +170,14 @@ def _read(text: str) -> Lockfile:
     for number, line in enumerate(text.splitlines(), 1):
         if _CONFLICT.match(line):
             raise LockfileError(
-                f"is in the midst of a merge: line {number} is {line!r}",
+                f"is in the middle of a merge: line {number} is {line!r}",
                 "keep the tables of both sides where they are different ones; where both have the same one, keep "
                 "either, and lock it again",
             )
     content = _tables_in(text)
     schema, _, number_of = str(content.pop("schema", "")).partition("/")
     if schema != "samebits.lockfile" or not number_of.isdecimal():
-        raise LockfileError("is no lockfile of samebits: it does not name its schema")
+        raise LockfileError("is not a samebits lockfile: it does not name its schema")
     if int(number_of) > SCHEMA:
         raise NewerLockfileError(
             f"has schema {number_of}, and this samebits reads schemas up to {SCHEMA}",
@@ -233,7 +232,7 @@ def _alone(path: Path) -> Iterator[None]:
         while not _is_ours(handle := os.open(beside, os.O_RDWR | os.O_CREAT, 0o644), beside):
             os.close(handle)
             if time.monotonic() > until:
-                why = f"another process has been writing beside {beside} for {LONGEST_WAIT_SECONDS:g} s"
+                why = f"another process has been writing next to {beside} for {LONGEST_WAIT_SECONDS:g} s"
                 raise StorageError(why, "wait for it, or end it")
             time.sleep(0.01)
     except StorageError:
@@ -250,7 +249,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _is_ours(handle: int, beside: Path) -> bool:
-    """Whether nobody else holds the file, and it is still the one that others will open."""
+    """Whether no other process holds the file, and it is still the one that others will open."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

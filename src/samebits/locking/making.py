@@ -39,7 +39,7 @@ class LockRequest(RunOptions):
         data: paths that have to be as they are.
         artifacts: paths of files that the run makes.
         quick, no_check: whether it repeats is made sure by a quick check, or not at all.
-        replace: throw away what is locked under that name, whatever it was.
+        replace: discard what is locked under that name, whatever it was.
     """
 
     words: tuple[str, ...]
@@ -64,10 +64,10 @@ class LockRequest(RunOptions):
 
 
 def need_to_write(environ: Mapping[str, str], told: bool) -> None:
-    """Raise UsageError where `CI` is set and nobody told to write lockfiles all the same."""
+    """Raise UsageError where `CI` is set and writing lockfiles was not asked for."""
     if in_ci(environ) and not told:
         raise UsageError(
-            f"CI={environ['CI']} is set, and a lockfile is not written there unasked: what CI writes nobody reviews",
+            f"CI={environ['CI']} is set: a lockfile is then written only on request, as nobody reviews what CI writes",
             "lock where you work and commit the file; or add --write-in-ci",
         )
 
@@ -94,17 +94,18 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     found = lock_entry(found, entry, request.runs_of(entry), request.repeats, around)
     if found.locked is None:
         return found
-    before: list[Lockfile] = []
+    before = Lockfile()
 
     def change(now: Lockfile) -> Lockfile:
-        # While runs were made, somebody else may have written.
+        nonlocal before
+        # Another process may have written meanwhile.
         _need_the_same(now, name, entry, request.replace)
-        before.append(now)
+        before = now
         return changed(now, found, entry, request.replace)
 
     update(request.lockfile, change)
-    known = before[0].runs.get(name)
-    home = None if known is None else before[0].home_of(found.environment, known.on)
+    known = before.runs.get(name)
+    home = None if known is None else before.home_of(found.environment, known.on)
     if known is None or home is None or found.folder is None:
         return found
     held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
@@ -122,7 +123,7 @@ def lock_entry(
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
             why = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
-            undecided = LockfileError(why, "--no-check locks it all the same") if check.kind == "undecided" else None
+            undecided = LockfileError(why, "--no-check locks it anyway") if check.kind == "undecided" else None
             return replace(found, kind=check.kind, error=check.error or undecided)
         # In which nothing was treated but what is pinned, and that went as far as is locked.
         alone = [run for run in check.whole if run.role in _CONTROLS]
@@ -163,7 +164,7 @@ def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
         return None
     return LockfileError(
         f"{odd[0]} is another file in every run, so it cannot be locked",
-        "does it hold a time, or a path of its own? Leave that --artifact away: what tensors it holds is locked anyhow",
+        "does it hold a time, or a path of its own? Drop that --artifact: the tensors in it are locked anyway",
     )
 
 
@@ -174,11 +175,11 @@ def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
     if lost:
         return LockfileError(
             f"the run did not write {lost[0]}",
-            "give --artifact the path of a file that it writes, {run} included; what lay there before does not count, "
+            "give --artifact the path of a file that it writes, {run} included; what was there before does not count, "
             "and neither * nor ? stands for anything",
         )
     if not ran.is_whole:
-        return LockfileError("the run did not come to its own end, so there is no end to lock", "what ended it?")
+        return LockfileError("the run did not finish by itself, so there is no end to lock", "what ended it?")
     return None
 
 
@@ -225,7 +226,7 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
         if before != now:
             raise LockfileError(
                 f"{name!r} is locked already, with another value of {what}: {before}, not {now}",
-                "choose another --name, or throw the old entry away with --replace",
+                "choose another --name, or replace the old entry with --replace",
             )
 
 

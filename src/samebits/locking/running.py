@@ -80,7 +80,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Around:
-    """The folder in which runs are made, who is told of notes, and what shows how far runs are."""
+    """The folder in which runs are made, what takes notes, and what shows how far runs are."""
 
     home: Path
     announce: Callable[[str], None] = field(default=lambda _: None)
@@ -124,7 +124,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
 
 
 def folder_name(name: str) -> str:
-    """Of an entry, as a folder may be called."""
+    """An entry's name, made safe for a folder."""
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
 
-# A list that fits into so many columns stands in one line.
+# A list that fits into this many columns stands in one line.
 WIDTH = 100
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -50,6 +50,8 @@ def _value(value: object) -> str:
 def _quoted(text: str) -> str:
     half = next((one for one in text if "\ud800" <= one <= "\udfff"), None)
     if half is not None:
-        raise UsageError(f"{half!r} is no character, so it cannot stand in a lockfile", "is it part of a file's name?")
+        raise UsageError(
+            f"{half!r} is not a character, so it cannot stand in a lockfile", "is it part of a file's name?"
+        )
     # JSON escapes all that TOML wants escaped, but for this one.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.errors import SamebitsError
+from samebits.base.errors import SamebitsError, exit_code_of
 from samebits.base.records import published
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.locking.code import CodeChange
@@ -86,7 +86,7 @@ class Verified:
         differences: between the two, what can change bits first.
         divergences: the first is where the run parts, or what of the data does; then artifacts.
         is_steady: where bits are other ones, whether a second run gave the same as the first; None where none was made.
-        agrees_with: with an unknown environment, a locked one whose bits are the same all the same.
+        agrees_with: with an unknown environment, a locked one that has the same bits anyway.
         steps, streams: that agree.
         code: what has changed since it was locked.
         variables: of the environment that the script asks for, and that have another value than when it was locked.
@@ -131,7 +131,7 @@ class EntriesVerified:
     """
 
     lockfile: Path
-    entries: tuple[Verified, ...] = field(default=())
+    entries: tuple[Verified, ...] = ()
 
     @property
     @published("verdict")
@@ -142,9 +142,8 @@ class EntriesVerified:
 
     @property
     def exit_code(self) -> int:
-        own = {"same": 0, "different": 1, "unknown": 2, "undecided": 2}[self.kind]
-        signalled = [one.error.exit_code for one in self.entries if one.error is not None and one.error.exit_code > 2]
-        return signalled[0] if signalled else own
+        signalled = (one.error for one in self.entries if one.error is not None and one.error.exit_code > 2)
+        return exit_code_of(self.kind, next(signalled, None))
 
 
 @dataclass(frozen=True)
@@ -183,6 +182,4 @@ class EntryLocked:
 
     @property
     def exit_code(self) -> int:
-        if self.error is not None:
-            return self.error.exit_code
-        return {"locked": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.error)

@@ -62,8 +62,8 @@ class VerifyRequest(RunOptions):
     def __post_init__(self) -> None:
         if self.against is not None and self.writes:
             raise UsageError(
-                "--against takes a recording as it is, and only what was run here is locked",
-                "leave --against or --update away",
+                "--against reads a finished recording, and only a run made here can be locked",
+                "drop --against or --update",
             )
 
     @property
@@ -250,7 +250,7 @@ def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> st
 
 
 def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:
-    """Raise where a run differs from what is locked already in how it was started: then other bits accuse nobody."""
+    """Raise where a run was started in another way than what is locked: then other bits are no failure."""
     typed = manifest.get("typed", manifest.get("command", []))
     if typed and tuple(typed) != entry.command:
         raise RecordingError(

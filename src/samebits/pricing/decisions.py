@@ -13,7 +13,7 @@ ROUNDS = 60
 FEW_ROUNDS = 16
 # Of the memory that is free, so much may be used by runs that wait for their turn.
 MEMORY_SHARE = 0.6
-# So many runs wait beside each other at most; fewer where it is unknown what one of them needs.
+# At most this many runs wait at the same time; fewer where it is unknown what one of them needs.
 MOST_FIT, UNKNOWN_FIT = 12, 4
 # Of the time that is left when the script has been started once, so much may go into starting it again.
 STARTS_SHARE = 0.75

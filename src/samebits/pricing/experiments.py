@@ -91,18 +91,18 @@ class _Measuring:
     def so_far(self, number: int | None = None) -> Costs:
         """What is known: of a measurement that a signal ended, the prices of those that had all their turns."""
         return Costs(
-            str(self.request.command),
-            self.home,
-            self.baseline,
-            tuple(self.prices),
-            self.impossible,
-            self.request.warm_up,
-            self.block,
-            self.shapes,
-            time.monotonic() - self.began,
-            None if number is None else InterruptError.by(number, self.home),
-            number,
-            () if number is None else tuple(self.arms),
+            command=str(self.request.command),
+            home=self.home,
+            plain=self.baseline,
+            prices=tuple(self.prices),
+            impossible=self.impossible,
+            recorded_steps=self.request.warm_up,
+            block_steps=self.block,
+            shapes=self.shapes,
+            wall_seconds=time.monotonic() - self.began,
+            error=None if number is None else InterruptError.by(number, self.home),
+            signal=number,
+            ran=() if number is None else tuple(self.arms),
         )
 
     def _costs(self, threads: ThreadPoolExecutor) -> Costs:
@@ -172,7 +172,7 @@ class _Measuring:
         run = arm.end()
         why = why_never_ready(run)
         if not run.succeeded:
-            raise ScriptFailedError(f"with nothing pinned {why}", "run it by itself first")
+            raise ScriptFailedError(f"with nothing pinned {why}", "run it alone first")
         fewer = max(2, run.steps // 2)
         other = f", or a few more than {fewer} with --warm-up {fewer}" if fewer < warm_up else ""
         raise NothingTrainedError(f"with nothing pinned {why}", f"let it take more than {warm_up} steps{other}")
@@ -190,7 +190,7 @@ class _Measuring:
         return {candidate.label: run for candidate, run in zip(group, runs, strict=True)}
 
     def _watch(self, number: int, spec: RunSpec, outcome: Outcome | None, path: Path) -> None:
-        self.announce(f"looking whether it repeats: {spec.role}")
+        self.announce(f"checking whether it repeats: {spec.role}")
         if outcome is None and self._left() < -GRACE_SECONDS:
             raise GivenUpError
 

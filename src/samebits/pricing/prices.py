@@ -225,7 +225,7 @@ def _is_remedy(price: Price) -> bool:
 
 
 def _level_with(bounds: tuple[float, float] | None, prices: Sequence[Price]) -> list[Price]:
-    """Those whose interval does not lie above these bounds altogether."""
+    """The prices whose interval is not entirely above these bounds."""
     return [price for price in prices if bounds and price.bounds and price.bounds[0] <= bounds[1]]
 
 

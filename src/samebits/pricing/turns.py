@@ -54,7 +54,7 @@ class Arm:
         return self.ready is not None
 
     def take(self, steps: int, deadline: float) -> bool:
-        """Let it take so many steps; False when its script ended meanwhile."""
+        """Let it take `steps`; False when its script ended meanwhile."""
         os.write(self._go, b"%d\n" % steps)
         answer = self._answer(deadline)
         if answer is None:

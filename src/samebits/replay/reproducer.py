@@ -351,7 +351,7 @@ def _data(call: KeptCall) -> dict[str, object]:
 
 
 def _refuse_foreign(call: KeptCall) -> None:
-    """Raise where a call names what no run has kept: it was made by somebody else."""
+    """Raise where a call names what no run keeps: samebits did not write it."""
     variables = {name for factor in CATALOG for name in factor.kernel_variables}
     threads = call.settings.get("set_num_threads")
     foreign = [name for name in call.settings if not _SETTING.fullmatch(name)]

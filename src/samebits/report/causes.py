@@ -25,7 +25,7 @@ def cause_line(cause: Cause) -> str:
 
 
 def company(cause: Cause) -> str:
-    """The further lines of a cause that one seed cures together; empty where there are none."""
+    """The further lines of a cause that one seed fixes together; empty where there are none."""
     if not cause.others or not cause.fixed_together:
         return ""
     return f"the same seed covers {lines_of(cause.others)}"
@@ -194,9 +194,9 @@ def advice(verdict: CheckVerdict) -> list[str]:
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
     if verdict.unknown.divergent.divergence.stream == "length":
-        between = f"durations (time.perf_counter, time.monotonic: training for so many seconds), {between}"
+        between = f"durations (time.perf_counter, time.monotonic: training for a number of seconds), {between}"
     order = "the order in which threads or processes finish"
-    return [f"look for what the catalogue does not hold: {order}, {between}"]
+    return [f"look for what the catalogue does not cover: {order}, {between}"]
 
 
 def rests_on(verdict: CheckVerdict) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from samebits.against.interpreters import Interpreter, Package
 from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
+from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.report.origins import called, place_rows
 from samebits.report.places import agreed, counted, distance_words, ran, where, which
-from samebits.report.rows import Rows, Told, not_seen
+from samebits.report.rows import Rows, Told, unseen_rows
 from samebits.runfolder.ops import OpRow
 
 # In a terminal; JSON has all of them.
@@ -35,7 +36,7 @@ def against_told(found: Crossing) -> Told:
     rows += _packages(found.packages)
     rows += [("here", _interpreter(found.here)), ("there", _interpreter(found.there))]
     rows += [("pinned", ", ".join(found.pinned)), *(("note", text) for text in found.notes)]
-    return Told(headline(found), [*rows, *ran(found.runs), *not_seen(found.not_observed)])
+    return Told(headline(found), [*rows, *ran(found.runs), *unseen_rows(found.not_observed)])
 
 
 def headline(found: Crossing) -> str:
@@ -86,8 +87,7 @@ def _operation(across: Across) -> Rows:
 def _instead(side: str, rows: tuple[OpRow, ...]) -> Rows:
     if not rows:
         return []
-    more = f" and {len(rows) - MOST_INSTEAD} more" if len(rows) > MOST_INSTEAD else ""
-    return [("", f"{side}: {', '.join(row.kind.op for row in rows[:MOST_INSTEAD])}{more}")]
+    return [("", f"{side}: {listed([row.kind.op for row in rows], MOST_INSTEAD)}")]
 
 
 def describe(across: Across) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from samebits.base.sites import shown_path
 from samebits.comparison.runs import Diff, RunComparison
-from samebits.comparison.streams import TRAINED
 from samebits.report.origins import describe_op
 from samebits.report.places import agreed, compared_streams, counted, distance_words, where, which
 from samebits.report.rows import Told
+from samebits.runfolder.steps import TRAINED
 
 
 def diff_told(diff: Diff) -> Told:

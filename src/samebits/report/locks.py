@@ -8,7 +8,7 @@ from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
 from samebits.report.places import agreed, counted, stream_words
-from samebits.report.rows import Told, not_seen
+from samebits.report.rows import Told, unseen_rows
 from samebits.report.text import check_told
 from samebits.runfolder.environment import Environment
 
@@ -18,8 +18,8 @@ _REPEATS = {
     "unchecked": "without a check: whether it repeats is not known",
 }
 _STEADY = {
-    True: "a second run gave the same bits as this one, so it repeats, and gives other ones than before",
-    False: "a second run gave yet other bits than this one: it does not repeat (samebits check says why)",
+    True: "a second run gave the same bits as this one, so it repeats, with other bits than before",
+    False: "a second run gave different bits again: it does not repeat (samebits check says why)",
 }
 
 
@@ -30,7 +30,7 @@ def verify_told(found: EntriesVerified) -> Told:
 
 
 def entry_told(one: Verified, found: EntriesVerified) -> Told:
-    """What is said of one entry."""
+    """One entry's answer, as text."""
     return Told(headline_of(one, found), _rows(one))
 
 
@@ -103,7 +103,7 @@ def _rows(one: Verified) -> list[tuple[str, str]]:
         rows.append(("run", shown_path(one.folder)))
     rows += [("next", command) for command in next_commands(one)]
     rows += [("note", note) for note in one.notes]
-    return [*rows, *not_seen(one.not_observed)]
+    return [*rows, *unseen_rows(one.not_observed)]
 
 
 def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def _detail_rows(place: LockDivergence) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if place.what == "stream" and place.streams:
         at = "after the last step" if place.seen == "end" else f"at step {place.seen}"
-        rows.append(("first", f"{at} these are other than locked: {agreed(place.streams)}"))
+        rows.append(("first", f"{at} these differ from what is locked: {agreed(place.streams)}"))
     if place.losses is not None:
         rows.append(("", f"loss {' '.join(place.losses[0])} locked, {' '.join(place.losses[1])} here"))
     if place.what in ("stream", "length"):
@@ -207,12 +207,12 @@ def lock_told(found: EntryLocked) -> Told:
     if found.changed is not None:
         rows.append(("before", f"it was otherwise: this run diverges from that {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
-    rows += not_seen(found.not_observed)
+    rows += unseen_rows(found.not_observed)
     return Told(_headline(found), rows)
 
 
 def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
-    """How to lock all the same what repeats with pins."""
+    """How to lock what repeats only with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
     pins = " ".join(f"--pin {name}" for name in check.remedy.pins)

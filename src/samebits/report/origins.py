@@ -125,7 +125,7 @@ def _flow(place: OpDivergence) -> str:
     count, kind = len(place.extra), place.row.kind
     if place.a is None or place.b is None or place.extra_in == "both":
         a, b = (row.kind.op + _at(row.kind) if row else "nothing" for row in (place.a, place.b))
-        return f"control flow diverged here: the first run goes on with {a}, the second with {b}"
+        return f"control flow diverged here: the first run continues with {a}, the second with {b}"
     extra = f"an extra {kind.op}" if count == 1 else f"{counted(count, 'extra operation')}, the first of them {kind.op}"
     return f"control flow diverged here: the {place.extra_in} run did {extra}{_at(kind)}"
 

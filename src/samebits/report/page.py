@@ -43,7 +43,7 @@ def answer_page(
     )
 
 
-def run_page(folder: RunFolder, sources: bool = True) -> str:
+def run_page(folder: RunFolder) -> str:
     """The page of one run."""
     manifest, recordings = folder.manifest(), folder.recordings()
     settings = manifest.get("plan", {}).get("settings", {})
@@ -59,7 +59,7 @@ def run_page(folder: RunFolder, sources: bool = True) -> str:
     steps = max((one.steps for one in recordings), default=0)
     headline = f"one run of {steps} steps, {manifest.get('status', 'unfinished')}"
     answer = {"command": " ".join(manifest.get("typed", [])), "error": None}
-    return _rendered("run", answer, Told(headline, rows, table), manifest, sources, state="undecided")
+    return _rendered("run", answer, Told(headline, rows, table), manifest, True, state="undecided")
 
 
 def _rendered(

@@ -9,34 +9,7 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
 from samebits.report.rows import Rows
-
-_STREAMS = {
-    "init": "the initial state",
-    "batch": "the data",
-    "output": "what a model returned",
-    "loss": "the loss",
-    "grad": "the gradients",
-    "param": "the parameters after the update",
-    "buffer": "the buffers",
-    "optimizer": "the state of the optimizer",
-    "artifact": "what was saved",
-    "end": "the final state of the models",
-    "product": "what was made",
-}
-# Of all steps together.
-_ALL = {
-    "init": "initial state",
-    "batch": "data",
-    "output": "outputs",
-    "loss": "losses",
-    "grad": "gradients",
-    "param": "parameters",
-    "buffer": "buffers",
-    "optimizer": "optimizer states",
-    "artifact": "what was saved",
-    "end": "the final state",
-    "op": "operations",
-}
+from samebits.runfolder.steps import KINDS_OF_STREAMS
 
 
 def where(divergence: Divergence) -> str:
@@ -47,17 +20,19 @@ def where(divergence: Divergence) -> str:
     if divergence.stream == "product":
         return f"in {divergence.name.partition(': ')[0]}, though all that was recorded agrees"
     whose = "".join(f" of {one}" for one in (divergence.process, ranks_of(divergence)) if one)
-    return f"at step {divergence.step}, in {_STREAMS[divergence.stream]}{whose}"
+    return f"at step {divergence.step}, in {stream_words(divergence.stream)}{whose}"
 
 
 def unshown(divergence: Divergence) -> str:
     """What two runs made differs, and it is not known why."""
-    return f"{divergence.name} differs, and what it follows is not known"
+    return f"{divergence.name} differs, and the reason is not known"
 
 
 def stream_words(stream: str) -> str:
     """`the gradients`: one stream of one step."""
-    return _STREAMS.get(stream, stream)
+    if stream == "product":
+        return "what was made"
+    return KINDS_OF_STREAMS[stream].one if stream in KINDS_OF_STREAMS else stream
 
 
 def ranks_of(divergence: Divergence) -> str:
@@ -75,8 +50,7 @@ def which(divergence: Divergence) -> str:
     if divergence.stream == "product":
         more = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
         return f"{divergence.name}: {detail_of(divergence) or 'other bytes'}{more}"
-    # Batches, losses and artifacts have numbers for names; parameters have names of their own.
-    label = f"{divergence.stream} " if divergence.stream in ("batch", "loss", "artifact", "output") else ""
+    label = f"{divergence.stream} " if KINDS_OF_STREAMS[divergence.stream].is_numbered else ""
     if divergence.only_in is not None:
         # Nothing differs where there is nothing to compare with.
         others = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
@@ -108,7 +82,8 @@ def distance_words(distance: Distance) -> str:
 
 def agreed(streams: Sequence[str]) -> str:
     """`losses, gradients and parameters`: the streams that were recorded, and no other."""
-    *most, last = [_ALL[stream] for stream in streams] or ["nothing that was recorded"]
+    words = ["operations" if stream == "op" else KINDS_OF_STREAMS[stream].all for stream in streams]
+    *most, last = words or ["nothing that was recorded"]
     return f"{', '.join(most)} and {last}" if most else last
 
 

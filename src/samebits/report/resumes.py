@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from samebits.report.places import counted, ran, where, which
-from samebits.report.rows import Told, code, not_seen
+from samebits.report.rows import Told, code, unseen_rows
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
@@ -14,12 +14,12 @@ _TRAINING = "samebits.state.Training"
 _LOOK_AT = {
     "grad": "what clips, freezes or hooks gradients",
     "artifact": "what decides when and what it saves there, such as the best result so far",
-    "loss": "what goes into the loss beside the data, and what the model does with them",
-    "batch": "where its data come from: a server, a process, or a file that goes on",
+    "loss": "what goes into the loss besides the data, and what the model does with them",
+    "batch": "where its data come from: a server, a process, or a file that grows",
 }
 _REMEDIES: dict[State, str] = {
-    "not-resumed": "load the checkpoint where the script starts, and go on with the step that it was saved at; "
-    "where it has to be told which one, say so: --with '--resume PATH'",
+    "not-resumed": "load the checkpoint where the script starts, and continue with the step that it was saved at; "
+    "if it has to be told which one: --with '--resume PATH'",
     "parameters": "save model.state_dict() of every model, and load it before the first step",
     "buffers": "save the whole model.state_dict(), which holds its buffers, and not its parameters alone",
     "averaged": "save every copy of the weights (averaged, target, best) with the model, and load it",
@@ -30,7 +30,7 @@ _REMEDIES: dict[State, str] = {
     "numpy.random.get_state() and torch.get_rng_state() as they were at the save; or key samples by their index "
     "(samebits.data.DataLoader)",
     "generators": "save torch.get_rng_state() (and of every device: torch.cuda.get_rng_state_all()), "
-    "numpy.random.get_state() and random.getstate(), and restore them last, just before training goes on",
+    "numpy.random.get_state() and random.getstate(), and restore them last, just before training continues",
     "optimizer": "save optimizer.state_dict(), and load it after the optimizer was made",
     "scheduler": "save scheduler.state_dict(), and load it together with the optimizer's",
     "scaler": "save scaler.state_dict(), and load it",
@@ -60,7 +60,7 @@ def remedy(state: State) -> str:
 
 def resume_told(found: Resumption) -> Told:
     """Where each resumed training diverges, and which state it lacks."""
-    first, end = found.first, [*ran(found.runs), *not_seen(found.not_observed)]
+    first, end = found.first, [*ran(found.runs), *unseen_rows(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
         return Told(_headline(found), end)
     rows: list[tuple[str, str]] = []
@@ -126,7 +126,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
     for one in trial.missing:
         rows.append(("missing", f"{one.state}{f' of rank {one.rank}' if one.rank else ''}: {one.evidence}"))
         rows.append(("", _state_of(one)))
-        rows.append(("", f"cure: {remedy(one.state)}"))
+        rows.append(("", f"fix: {remedy(one.state)}"))
     if trial.differs and not trial.missing:
         rows.append(("missing", f"not known: {_not_known(trial)}"))
     rows.append(("killed", _killed(trial)))

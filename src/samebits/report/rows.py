@@ -20,11 +20,11 @@ FIXES = FIX, TRY = "fix", "try"
 # are not named here are details.
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
-    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides", "trained"), 0),
-    "next": 0,
-    **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), 1),
-    **dict.fromkeys(("made", "compare", "ran"), 1),
-    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), 3),
+    **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides"), _NEEDED),
+    **dict.fromkeys(("trained", "next"), _NEEDED),
+    **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), _HELPFUL),
+    **dict.fromkeys(("made", "compare", "ran"), _HELPFUL),
+    **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), _KNOWN),
 }
 _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _KNOWN, "op": _KNOWN}
 
@@ -45,7 +45,7 @@ class Told:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole answer as text."""
         own = laid_out("\n".join([self.headline, *table(self.table)]), self.rows, self.column)
         return "\n\n".join([own, *(part.text for part in self.parts)])
 
@@ -83,12 +83,12 @@ def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
 
 
 def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL) -> str:
-    """The whole answer; a row without a label goes on with what stands above it."""
+    """The whole answer; a row without a label continues the one above it."""
     body = [f"  {label:<{column}}{text}" for label, text in rows]
     return "\n".join([headline, *(line.rstrip() for line in body)])
 
 
-def not_seen(what: Sequence[str]) -> Rows:
+def unseen_rows(what: Sequence[str]) -> Rows:
     """What the recordings cannot see in this command."""
     return [("not seen", text) for text in what] or [("coverage", "nothing that these runs did went unrecorded")]
 

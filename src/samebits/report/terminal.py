@@ -28,7 +28,7 @@ _WORDS = (
 
 
 def drawn(text: str, width: int, colour: bool = True) -> str:
-    """The text of an answer for a terminal that is so many columns wide; a longer word stands out, and is not cut."""
+    """The text of an answer for a terminal of `width` columns; a longer word stands out, and is not cut."""
     from rich.console import Console
     from rich.text import Text
 

@@ -10,7 +10,6 @@ from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, Chec
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Cause, CheckVerdict, Unknown
 from samebits.comparison.locate import Divergence
-from samebits.comparison.streams import TRAINED
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status, settings_for
 from samebits.replay.runner import Replay
@@ -32,9 +31,10 @@ from samebits.report.causes import (
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.places import agreed, counted, distance_words, unshown, where, which
-from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, not_seen
+from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, unseen_rows
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
+from samebits.runfolder.steps import TRAINED
 from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
 
 
@@ -53,14 +53,14 @@ def _headline(verdict: CheckVerdict) -> str:
         return f"different bits: {_difference(verdict)}"
     if verdict.agreed:
         place = None if verdict.divergent is None else verdict.divergent.divergence
-        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; beside that"
+        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; otherwise"
         return f"undecided: {why}, {_same_headline(verdict)}"
     if verdict.signal is None:
         return "undecided: no two runs could be compared"
     if not verdict.runs:
         return "undecided: interrupted before the first run was complete"
     if len(verdict.whole) < 2:
-        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could be compared with no other"
+        return f"undecided: interrupted when {counted(len(verdict.runs), 'run')} could not be compared with another"
     return f"undecided: interrupted; so far, {_same_headline(verdict)}"
 
 
@@ -140,7 +140,7 @@ def _agreement(verdict: CheckVerdict) -> str:
 
 
 def so_far_text(verdict: CheckVerdict) -> str:
-    """What is known while a check goes on, in one line."""
+    """What is known while a check runs, in one line."""
     assert verdict.divergent is not None
     divergent = verdict.divergent
     found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
@@ -158,7 +158,7 @@ def _left_out(verdict: CheckVerdict) -> Rows:
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
     # Where runs differ, all that was seen of them need not be said.
-    return rows + (not_seen(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
+    return rows + (unseen_rows(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
 
 
 def _cause_rows(verdict: CheckVerdict) -> Rows:
@@ -182,7 +182,7 @@ def _rows_of(cause: Cause) -> Rows:
     rows.append(confirmed(cause))
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
-    return rows if cause.varies_between_runs else [*rows, ("latent", "reproducible here only")]
+    return rows if cause.varies_between_runs else [*rows, ("latent", "repeats on this machine only")]
 
 
 def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
@@ -241,7 +241,7 @@ def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
         rows.append((f"run {number}", f"{plan.role}: {'; '.join(treated) or 'nothing pinned, nothing varied'}"))
     look = f"ends {LOOK_SECONDS:g} s after its first step, but not before {LOOK_STEPS} steps"
-    rest = "the others end there, too" if request.quick else "the varied one goes on where it agrees with that"
+    rest = "the others end there, too" if request.quick else "the varied run continues where it agrees with that"
     rows.append(("look", f"a first run {look}; {rest}"))
     rows.append(("folder", _where_runs_happen(request)))
     pinnable = ", ".join(request.pinnable())
@@ -260,7 +260,7 @@ def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
 
 def _where_runs_happen(request: CheckRequest) -> str:
     if request.isolation == "none":
-        return "all runs share this one; {run} in the command is a folder of each one's own"
+        return "all runs share this one; {run} in the command is each run's own folder"
     shared = f", which show {', '.join(request.share)} as it is" if request.share else ""
     large = f"what comes after the {MOST_FILES:,} smallest files, or {volume(MOST_BYTES)} of them, is read where it is"
     return f"every run begins in a copy of this one{shared}; {large}"
@@ -283,7 +283,7 @@ def _bounds(request: CheckRequest) -> str:
 
 def factors_told(status: Status) -> Told:
     """The answer of `samebits factors`: two lines for each factor."""
-    held = sum(1 for factor in status if factor.observation.held is True)
+    held = sum(factor.is_pinned for factor in status)
     rows: Rows = []
     for factor in status:
         seen = factor.observation

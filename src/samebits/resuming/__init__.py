@@ -1,1 +1,1 @@
-"""`samebits resume`: a training is killed and started again; does it go on with the same bits, and if not, why not?"""
+"""`samebits resume`: a training is killed and restarted; does it continue with the same bits, and if not, why not?"""

@@ -1,4 +1,4 @@
-"""A resumed run beside the one that was not interrupted, rank by rank: where they part, and what could cure it."""
+"""A resumed run beside the one that was not interrupted, rank by rank: where they diverge, and what could fix it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samebits.comparison.locate import Divergence, Position
 from samebits.comparison.runs import saved_beside
 from samebits.resuming.missing import wrong_generators
 from samebits.resuming.seen import Seen, read_seen, what_it_lacks, what_was_loaded
-from samebits.resuming.tracks import First, Side, Start, Track, first_divergence, position, start_of, tracks_of
+from samebits.resuming.tracks import First, Side, Start, Track, earliest_difference, position, start_of, tracks_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import Lacks, Loaded, Saved
 from samebits.runfolder.spec import Moment, Restored
@@ -27,18 +27,18 @@ class Uninterrupted:
 
     @property
     def steps(self) -> int:
-        """That every rank took."""
+        """Steps taken by every rank."""
         return min(track.steps for track in self.tracks.values())
 
     @property
     def is_whole(self) -> bool:
-        """It came to its own end."""
+        """Whether it ran to its end."""
         return self.run.facts.stopped_after is None
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it went on from.
+    """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it resumed from.
 
     Attributes:
         is_loaded: that was seen to be loaded.
@@ -54,7 +54,7 @@ class Beside:
 
     @property
     def place(self) -> Position | None:
-        """Where it differs first."""
+        """(row, stream) of the first difference."""
         first = self.first()
         return None if first is None else position(first)
 
@@ -63,8 +63,8 @@ class Beside:
         return self.checkpoint.saved_at or self.checkpoint.loaded_at
 
     def first(self) -> First | None:
-        """The first place at which it differs."""
-        return first_divergence(self.sides)
+        """The first difference."""
+        return earliest_difference(self.sides)
 
     def divergence(self, first: First) -> Divergence:
         """The same with the ranks that differ there."""
@@ -73,7 +73,7 @@ class Beside:
         ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
         return replace(found, ranks=ranks if len(ranks) > 1 else ())
 
-    def cure(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
+    def to_give_back(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
         """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
         side, row, _ = first
         a, b = side.fetched(row)

@@ -20,11 +20,11 @@ from samebits.runfolder.notes import Lacks, Unseen, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import Restored
 
-# So many runs are made at most to find out what one resume lacks.
+# At most this many runs are made to find out what one resume lacks.
 MOST_TRIES = 16
 
 _ASIDE = (
-    "saved in another thread while the training went on: what the file holds was written to meanwhile, and is of a "
+    "saved in another thread while the training continued: its content was changed meanwhile, and belongs to a "
     "later step than it says"
 )
 NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
@@ -86,7 +86,7 @@ def _need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> Non
     if not saves:
         raise UsageError(
             f"the script never saved while it took {steps} steps, so there is nothing to resume from",
-            "let it save every few steps; where it writes in a way of its own, say when with --saved-at STEPS "
+            "let it save every few steps; if it saves in some other way, say when with --saved-at STEPS "
             "(seen are torch.save, safetensors, torch.distributed.checkpoint, pickle, joblib and NumPy)",
         )
     if saves[0] >= steps:
@@ -112,12 +112,12 @@ def need_repeat(whole: Uninterrupted, again: Run) -> None:
     if found:
         raise SamebitsError(
             f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {min(found)}",
-            "samebits check says why; a resume can be judged when that is mended",
+            "samebits check says why: fix that first; then the resume can be judged",
         )
 
 
 class _Resumed:
-    """A training that was killed, and the runs that go on from what it left, each with one thing more given back.
+    """A training that was killed, and the runs that resume from what it left, each with one thing more given back.
 
     Attributes:
         given: what helped.
@@ -158,7 +158,7 @@ class _Resumed:
         if start.step > seen.most_done:
             raise SamebitsError(
                 f"it resumed at step {start.step}, later than it was killed, after step {after}",
-                "did it load what another training has saved? {run} in the command is a folder of each run's own",
+                "did it load what another training has saved? {run} in the command is each run's own folder",
             )
         trial = replace(
             trial,
@@ -198,7 +198,7 @@ class _Resumed:
         )
 
     def _not_resumed(self) -> Missing:
-        """It starts from the beginning."""
+        """What is missing where the resumed run starts from the beginning."""
         looked = self.looked
         path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
         told = None if looked.is_loaded else min(self.request.saved_at, default=None)
@@ -252,11 +252,11 @@ class _Resumed:
     def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
         """What explains the first difference, confirmed."""
         for one in said:
-            restored = self.looked.cure(first, one, self.given)
+            restored = self.looked.to_give_back(first, one, self.given)
             if restored is None:
                 continue
             if self._helps(restored, one.state, first):
-                # An order that generators cure is drawn from them, whatever epoch it looked like.
+                # An order that generators restore is drawn from them, whatever epoch it looked like.
                 return [replace(one, state="order" if one.state == "epoch" else one.state, confirmed=True)]
             if one.state == "generators":
                 # They stood as they should then: where they stand later follows from something else.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from samebits.base.printable import listed
 from samebits.comparison.locate import Divergence
 from samebits.resuming.tracks import Digests, Side, count_of
 from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
 
 _GLOBAL = "the global RNG state differs at the end of that step"
-# So many things are told of by their values.
+# How many things are reported with their values.
 MOST_TOLD = 3
 
 # States that the resumed run may hold otherwise, by what differs first: what is likely is tried first.
@@ -64,8 +65,7 @@ def told(lacks: Sequence[Lacks]) -> str:
     own = [one for one in lacks if one.rank == lacks[0].rank]
     valued = [one for one in own if one.then or one.now][:MOST_TOLD]
     if not valued:
-        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
-        return f"{own[0].path}{more} {'are' if more else 'is'} not as at the save"
+        return f"{listed([one.path for one in own])} {'are' if len(own) > 1 else 'is'} not as at the save"
     return "; ".join(
         f"{one.path} is {one.now or 'another'} in the first resumed step, and was {one.then or 'another'} there"
         for one in valued
@@ -77,7 +77,7 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
 
     Args:
         side: the first rank.
-        loaded: what it loads all the same; empty where that is nothing.
+        loaded: what it loads anyway; empty where that is nothing.
         torn: the file of which half was left.
         told: steps that are done when it saves, where that was said and not seen.
     """
@@ -126,7 +126,7 @@ def _parameters(side: Side) -> Shown:
 
 
 def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterator[Shown]:
-    """A rank that goes on as another one did: it was given the state of that one."""
+    """What is missing where a rank continues as another one did: it was given that one's state."""
     rank, step = side.a.rank, side.step(row)
     for stream, what in (("batch", "gets the data"), ("rng", "draws the random numbers")):
         own, now = _compared(side, row, stream)
@@ -217,5 +217,4 @@ def _generators_as(side: Side, row: int, step: int) -> bool:
 
 def _some(names: Sequence[str], verb: str = "differ") -> str:
     """`fc.weight and 3 more differ`."""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} {verb if more or not verb else f'{verb}s'}".rstrip()
+    return f"{listed(names)} {verb if len(names) > 1 or not verb else f'{verb}s'}".rstrip()

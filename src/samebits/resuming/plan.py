@@ -14,13 +14,13 @@ from samebits.launch.command import Command
 from samebits.resuming.seen import SavedIn
 from samebits.runfolder.spec import Restored, ResumeSpec, RunSpec, StopSignal
 
-# So many steps are looked at after the first save, and the run is killed so many after a save.
+# How many steps are looked at after the first save, and how long after a save the run is killed.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
 # So long is looked for saves: a training of which they are seen later than the first ones shows more.
 LOOK_SECONDS = 20.0
 # The late kill comes at a save in this part of what is looked at: counters count by then, and much is left.
 LATE = (0.5, 0.75)
-# A test takes no more than so many lengths of what is looked at, what it confirms aside.
+# A test takes no more than this many lengths of what is looked at, what it confirms aside.
 MOST_LENGTHS = 3.5
 
 
@@ -31,7 +31,7 @@ class ResumeRequest(checks.CheckRequest):
     Attributes:
         again: what to run after the kill; the same command, or one with further arguments.
         at: kill after these steps; empty chooses a step after a save.
-        kills: kill after so many steps chosen at random instead.
+        kills: kill after this many steps chosen at random instead.
         during_save: stop it within a save instead, and leave half of the file.
         saved_at: steps that are done when the script saves, where that is not seen.
     """
@@ -91,7 +91,7 @@ def killed_run(request: ResumeRequest, kill: Kill, follow: str) -> RunSpec:
 
 
 def resumed_run(request: ResumeRequest, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
-    """The run that goes on up to a row, or to its end, with something given back to it where that is asked."""
+    """The run that resumes, up to a row or to its end, with something given back to it where that is asked."""
     role, spec = f"resumed, {given} given back" if given else "resumed", ResumeSpec(restored=restored)
     return replace(request.pinned, role=role, stop_after=last_row, resume=spec, begins="left")
 
@@ -103,8 +103,8 @@ class Kill:
     Attributes:
         after: the last step that it does.
         saved: steps that were done when it saved last before.
-        torn: it is killed in the first save from then on for which so many steps are done.
-        most: compare so many steps; None compares all.
+        torn: it is killed in the first save from then on for which `torn` steps are done.
+        most: how many steps to compare; None compares all.
     """
 
     after: int
@@ -114,7 +114,7 @@ class Kill:
 
 
 def kills(request: ResumeRequest, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
-    """Where to kill an uninterrupted run of so many steps, from how many were done at each save, and where that was."""
+    """Where to kill an uninterrupted run of `steps`, from how many were done at each save, and where that was."""
     known = sorted(saves)
     if request.during_save:
         # The first save is whole, so that there is one to go back to.

@@ -68,7 +68,7 @@ class Seen:
         return next((stop.torn for stop in self.stops if stop.torn), "")
 
     def counts_at(self, step: int) -> Mapping[str, int]:
-        """How much of the next step had come when so many were done and it was saved."""
+        """How much of the next step had come when `step` steps were done and it was saved."""
         saves = [one for one in self.saves if one.steps == step and one.rank == 0]
         return saves[-1].counts if saves else {}
 
@@ -128,7 +128,7 @@ def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetche
 
 
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
-    """The checkpoint that the resumed run goes on from: what the killed run saved, and where it was loaded.
+    """The checkpoint that the resumed run starts from: what the killed run saved, and where it was loaded.
 
     A file is known by its time, so that it may have been moved or copied meanwhile, else by its path.
     """

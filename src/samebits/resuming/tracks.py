@@ -22,7 +22,7 @@ _NUMBERED = ("batch", "loss", "output", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
 # The states of modules beside what was saved itself: they are called otherwise once they were loaded.
 _STATE = re.compile(r"^\d+\.state\.")
-# Every optimizer of a script steps at least once in so many steps.
+# Every optimizer of a script steps at least once in this many steps.
 MOST_TURNS = 64
 
 
@@ -72,7 +72,7 @@ def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a resumed run goes on.
+    """Where a resumed run starts.
 
     Attributes:
         step: of the uninterrupted run, with which its first row is compared.
@@ -89,7 +89,7 @@ class Start:
 
 
 def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
-    """Where the parameters say that the resumed run `b` goes on, after `last` steps of the uninterrupted `a` at most.
+    """Where the parameters say that the resumed run `b` starts, after `last` steps of the uninterrupted `a` at most.
 
     The steps after which what was loaded was saved decide between several, or if none fits.
     """
@@ -168,7 +168,7 @@ class Side:
         return max(0, min(self.b.steps, self.a.steps - self.start.step))
 
     def step(self, row: int) -> int:
-        """Of the uninterrupted run."""
+        """The step of the uninterrupted run that a row is compared with."""
         return self.start.step + row
 
     def pair(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:
@@ -255,7 +255,7 @@ class Side:
 First = tuple[Side, int, Divergence]
 
 
-def first_divergence(sides: Sequence[Side]) -> First | None:
+def earliest_difference(sides: Sequence[Side]) -> First | None:
     """The earliest place at which a resumed run differs, over all ranks."""
     found = [(side, *first) for side in sides if (first := side.first()) is not None]
     return min(found, key=lambda one: (*position(one), one[2].rank), default=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.errors import SamebitsError, ScriptFailedError
+from samebits.base.errors import SamebitsError, ScriptFailedError, exit_code_of
 from samebits.base.records import published
 from samebits.base.sites import Site
 from samebits.checking.verdict import RunRecord, VerdictKind
@@ -45,7 +45,7 @@ class Missing:
         state: which.
         evidence: what shows it, as a clause.
         rank: of the process that lacks it.
-        confirmed: with this given back, the run goes on with the same bits where it did not before.
+        confirmed: with this given back, the run continues with the same bits where it did not before.
         location: the line that saved the checkpoint, or else the one that loaded it.
     """
 
@@ -72,21 +72,21 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training that was stopped and went on.
+    """One training that was stopped and resumed.
 
     Attributes:
         signal: that stopped it.
         killed_after: the last step that it did; -1 before the first.
         torn: it was killed in a save, and half of this file was left.
-        saved_step: steps that were done when the checkpoint was saved that it went on from.
+        saved_step: steps that were done when the checkpoint was saved that it resumed from.
         resumed_step: the first step that it did again; None where it did none.
-        compared: so many steps were compared with those of the uninterrupted run.
+        compared: how many steps were compared with those of the uninterrupted run.
         is_to_the_end: and what was saved after the last one.
         loaded: what it loaded that had been saved, and how many steps were done then.
         divergence: the first place at which they differ.
         missing: why, the first cause first.
         lacks: what the resumed run held otherwise than the killed one, and was not found to matter.
-        checkpoint: what it went on from.
+        checkpoint: what it resumed from.
         runs: numbers of the killed and the resumed run, and of those that confirmed a cause.
         error: why it could not be judged.
     """
@@ -142,7 +142,7 @@ class Resumption:
     @property
     @published("verdict")
     def kind(self) -> VerdictKind:
-        """Whether every resume went on with the same bits."""
+        """Whether every resume continued with the same bits."""
         if any(trial.differs for trial in self.trials) or self.failing is not None:
             return "different"
         if self.trouble is not None or not self.trials:
@@ -157,7 +157,7 @@ class Resumption:
 
     @property
     def failing(self) -> Trial | None:
-        """The first resume that failed by itself, where another one went on: from there it cannot be resumed."""
+        """The first resume that failed, where another one continued: from there it cannot be resumed."""
         went_on = any(one.compared for one in self.trials)
         failed = (one for one in self.trials if isinstance(one.error, ScriptFailedError) and not one.torn)
         return next(failed, None) if went_on else None
@@ -171,6 +171,4 @@ class Resumption:
 
     @property
     def exit_code(self) -> int:
-        if self.kind == "undecided" and self.trouble is not None:
-            return self.trouble.exit_code
-        return {"same": 0, "different": 1, "undecided": 2}[self.kind]
+        return exit_code_of(self.kind, self.trouble if self.kind == "undecided" else None)

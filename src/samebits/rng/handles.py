@@ -101,7 +101,7 @@ def restore(states: States) -> None:
 
 
 def _of_legacy(numpy_random: Any, generator: Any, seed_of: Callable[[int], object]) -> Handle:
-    """Of a `RandomState`, or of the module whose functions are those of the global one."""
+    """The handle of a `RandomState`, or of the module whose functions are those of the global one."""
 
     def start(word: int) -> None:
         seed = seed_of(word)

@@ -140,7 +140,7 @@ class _Search:
         return attributes if is_module else itertools.chain(_items(one, kind), attributes)
 
     def attributes(self, one: object, kind: type) -> list[tuple[str, object]]:
-        """In its dictionary, and in slots."""
+        """The attributes of an object, in its dictionary and in slots."""
         found = []
         for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
             found.append((f".{name}", getattr(one, name, None)))

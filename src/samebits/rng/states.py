@@ -83,7 +83,7 @@ def _unpacked(packed: Any) -> Any:
             return int(kind.split()[1]), tuple(array("I", bytes_of(state))), packed["gauss"]
         return unpack(state)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UnfitStateError(f"this is no state of a generator ({type(error).__name__}: {error})") from error
+        raise UnfitStateError(f"this is not a generator state ({type(error).__name__}: {error})") from error
 
 
 def _sizes(packed: dict[str, Any]) -> list[int]:

@@ -88,10 +88,6 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
-    def values(self) -> Path:
-        return self.path / "values"
-
-    @property
     def is_recorded(self) -> bool:
         """Whether a process has come to the end of its first step."""
         return any(self.path.glob("recording*.sqlite"))
@@ -196,7 +192,7 @@ def _claimed(home: Path, name: str) -> Path:
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
     """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
 
-    The newest ones stay, so many, and those younger than so many days.
+    The newest `kept` stay, and those that are younger.
     """
     folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not is_busy(path)]

@@ -41,7 +41,7 @@ class LaneId:
 
 
 def current_lane_id(training: int = 0) -> LaneId:
-    """Of the calling thread."""
+    """The lane of the calling thread."""
     thread = threading.current_thread()
     if thread is threading.main_thread():
         return LaneId(_ancestry(os.getpid()), _process_name(), "", training)

@@ -1,7 +1,7 @@
 """What each process of a run noted besides its recording: one JSON line per note, appended at once.
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
-reader. A line holds the `sort` of the record as `note`, and every field that is not what it is when left out.
+reader. A line holds the kind of the record as `note`, and every field that is not what it is when left out.
 """
 
 from __future__ import annotations
@@ -17,34 +17,37 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from samebits.base.printable import listed
 from samebits.base.records import from_data, to_data
 from samebits.base.sites import Site
 from samebits.base.versions import without_version
+from samebits.factors.context import Witness
+from samebits.factors.seed_calls import SeedCall
 from samebits.runfolder.environment import Environment, together
 from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
 
 MOST_NAMED = 8
-_SORTS: dict[str, type[Note]] = {}
+_NOTES: dict[str, type[Note]] = {}
 
 
 @dataclass(frozen=True)
 class Note:
     """Something that a process noted."""
 
-    sort: ClassVar[str]
+    note: ClassVar[str]
 
-    def __init_subclass__(cls, sort: str) -> None:
-        cls.sort = sort
-        _SORTS[sort] = cls
+    def __init_subclass__(cls, note: str) -> None:
+        cls.note = note
+        _NOTES[note] = cls
 
     def to_json(self) -> dict[str, object]:
         """A line of a journal as plain data."""
         known = ((one, getattr(self, one.name)) for one in fields(self))
-        return {"note": self.sort, **{one.name: to_data(value) for one, value in known if value != one.default}}
+        return {"note": self.note, **{one.name: to_data(value) for one, value in known if value != one.default}}
 
 
 @dataclass(frozen=True)
-class Started(Note, sort="start"):
+class Started(Note, note="start"):
     """samebits started in a process.
 
     Attributes:
@@ -67,7 +70,7 @@ class InEffect:
 
 
 @dataclass(frozen=True)
-class Observed(Note, sort="observed"):
+class Observed(Note, note="observed"):
     """What was in effect when torch was imported.
 
     Attributes:
@@ -81,42 +84,26 @@ class Observed(Note, sort="observed"):
     script: str = ""
 
 
-@dataclass(frozen=True)
-class Witnessed(Note, sort="witness"):
-    """A factor entered: the first time at this line, by what was called there.
-
-    Attributes:
-        site: None where a library acted on its own.
-        within: path and line of the site that this one explains.
-        fix: what to change there, where pinning the factor does not help.
-    """
-
-    factor: str
-    site: Site | None
-    what: str
-    within: tuple[str, int] | None = None
-    fix: str = ""
+class Witnessed(Witness, Note, note="witness"):
+    """A witness, as a note."""
 
 
 @dataclass(frozen=True)
-class HandedOut(Note, sort="handed-out"):
+class HandedOut(Note, note="handed-out"):
     """The operating system handed out bytes to the user's code; `begins`: the first three, in hexadecimal."""
 
     begins: str
 
 
 @dataclass(frozen=True)
-class Seeded(Note, sort="seed"):
-    """A generator was seeded: what was called, with which value, at which line, in which process of the program."""
+class Seeded(SeedCall, Note, note="seed"):
+    """A generator was seeded in this process of the program."""
 
-    what: str
-    value: int | float | str
-    site: Site
     process: str = ""
 
 
 @dataclass(frozen=True)
-class Carried(Note, sort="carried"):
+class Carried(Note, note="carried"):
     """Something was asked for that this run wrote later, or that was not there: the next run may find it.
 
     Attributes:
@@ -136,7 +123,7 @@ class Carried(Note, sort="carried"):
 
 
 @dataclass(frozen=True)
-class Wrote(Note, sort="wrote"):
+class Wrote(Note, note="wrote"):
     """A file was written, or begun: as the user calls it, the line that did it first, and the steps done by then."""
 
     path: str
@@ -145,7 +132,7 @@ class Wrote(Note, sort="wrote"):
 
 
 @dataclass(frozen=True)
-class Reached(Note, sort="reached"):
+class Reached(Note, note="reached"):
     """Something outside the copy of the working folder: other runs meet it, too.
 
     Attributes:
@@ -159,7 +146,7 @@ class Reached(Note, sort="reached"):
 
 
 @dataclass(frozen=True)
-class Unseen(Note, sort="unseen"):
+class Unseen(Note, note="unseen"):
     """Something that the recording does not hold, in words.
 
     Attributes:
@@ -174,10 +161,8 @@ class Unseen(Note, sort="unseen"):
     @classmethod
     def written(cls, files: Sequence[str]) -> Unseen:
         """What was written to some files, the same words in every run."""
-        distinct = list(dict.fromkeys(map(without_version, files)))
-        shown, more = distinct[:MOST_NAMED], len(distinct) - MOST_NAMED
-        rest = f" and {more} more files" if more > 0 else ""
-        return cls(f"what was written to {', '.join(shown)}{rest}: compare it yourself", files=tuple(files))
+        shown = listed(list(dict.fromkeys(map(without_version, files))), MOST_NAMED, "file")
+        return cls(f"what was written to {shown}: compare it yourself", files=tuple(files))
 
     def beside(self, compared: Collection[str], start: str) -> Unseen | None:
         """The same without files that were compared in another way, as absolute paths; None where none is left."""
@@ -188,7 +173,7 @@ class Unseen(Note, sort="unseen"):
 
 
 @dataclass(frozen=True)
-class Files(Note, sort="files"):
+class Files(Note, note="files"):
     """The user's source files that were imported, and the script that ran them.
 
     Attributes:
@@ -201,7 +186,7 @@ class Files(Note, sort="files"):
 
 
 @dataclass(frozen=True)
-class Variable(Note, sort="variable"):
+class Variable(Note, note="variable"):
     """An environment variable that a line of the user's asked for.
 
     Attributes:
@@ -220,7 +205,7 @@ class Variable(Note, sort="variable"):
 
 
 @dataclass(frozen=True)
-class Overridden(Note, sort="overridden"):
+class Overridden(Note, note="overridden"):
     """A factor was pinned, and the program undid that: why, as a clause."""
 
     factor: str
@@ -228,14 +213,14 @@ class Overridden(Note, sort="overridden"):
 
 
 @dataclass(frozen=True)
-class Used(Note, sort="used"):
+class Used(Note, note="used"):
     """Which of the things that some factors need the program used."""
 
     what: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Refused(Note, sort="refused"):
+class Refused(Note, note="refused"):
     """A pin stopped the program: its error, and the line that called what the pin forbids."""
 
     message: str
@@ -243,7 +228,7 @@ class Refused(Note, sort="refused"):
 
 
 @dataclass(frozen=True)
-class Failed(Note, sort="error"):
+class Failed(Note, note="error"):
     """Something went wrong on our side; of the kinds in JSON answers, or `internal` for a mistake of ours."""
 
     kind: str
@@ -252,7 +237,7 @@ class Failed(Note, sort="error"):
 
 
 @dataclass(frozen=True)
-class Ended(Note, sort="end"):
+class Ended(Note, note="end"):
     """The process came to its end; `stopped_after` is the step after which samebits ended it on purpose."""
 
     rank: int | None = None
@@ -260,15 +245,15 @@ class Ended(Note, sort="end"):
 
 
 @dataclass(frozen=True)
-class Stopped(Note, sort="stopped"):
-    """One training of several was recorded as far as was asked for; the process went on."""
+class Stopped(Note, note="stopped"):
+    """One training of several was recorded as far as was asked for; the process continued."""
 
     step: int
     rank: int = 0
 
 
 @dataclass(frozen=True)
-class Cut(Note, sort="cut"):
+class Cut(Note, note="cut"):
     """What steps are cut at: `optimizer`, `backward` or `forward`."""
 
     cut: str
@@ -276,7 +261,7 @@ class Cut(Note, sort="cut"):
 
 
 @dataclass(frozen=True)
-class ComputedIn(Note, sort="environment"):
+class ComputedIn(Note, note="environment"):
     """What the process computed with, as it was when the first step was done."""
 
     environment: Environment = field(default_factory=Environment)
@@ -284,7 +269,7 @@ class ComputedIn(Note, sort="environment"):
 
 
 @dataclass(frozen=True)
-class SteppedShared(Note, sort="stepped_shared"):
+class SteppedShared(Note, note="stepped_shared"):
     """An optimizer made its first step on parameters in shared memory: which memory, and the line that steps."""
 
     memory: tuple[str, ...]
@@ -292,7 +277,7 @@ class SteppedShared(Note, sort="stepped_shared"):
 
 
 @dataclass(frozen=True)
-class OpDiverged(Note, sort="op_diverged"):
+class OpDiverged(Note, note="op_diverged"):
     """The operation at which this run diverges from the one that it follows."""
 
     rank: int
@@ -319,12 +304,12 @@ class _OfCheckpoint:
 
 
 @dataclass(frozen=True)
-class Saved(_OfCheckpoint, Note, sort="saved"):
+class Saved(_OfCheckpoint, Note, note="saved"):
     """Something was saved to a file.
 
     Attributes:
         counts: stream → how many things of it had come in that step by then.
-        is_aside: by another thread, while the training went on.
+        is_aside: by another thread, during the training.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -332,18 +317,18 @@ class Saved(_OfCheckpoint, Note, sort="saved"):
 
 
 @dataclass(frozen=True)
-class Loaded(_OfCheckpoint, Note, sort="loaded"):
+class Loaded(_OfCheckpoint, Note, note="loaded"):
     """Something that was saved was loaded."""
 
 
 @dataclass(frozen=True)
-class Lacks(Note, sort="lacks"):
+class Lacks(Note, note="lacks"):
     """What a resumed run holds otherwise than the killed one held it when it had saved.
 
     Attributes:
         path: by which the program reaches it, such as `trainer.best`.
         state: of a training, which it belongs to.
-        then, now: in few words; empty for what is no number and no text.
+        then, now: in few words; empty for what is long, or neither number nor text.
         can_put: it can be given back.
         time: it was compared so often by then; the last time counts.
     """
@@ -358,7 +343,7 @@ class Lacks(Note, sort="lacks"):
 
 
 @dataclass(frozen=True)
-class BatchFetched(Note, sort="fetched"):
+class BatchFetched(Note, note="fetched"):
     """A loader handed a batch over, in a run whose checkpoints are watched.
 
     Attributes:
@@ -384,7 +369,7 @@ class BatchFetched(Note, sort="fetched"):
 
 
 @dataclass(frozen=True)
-class Interrupted(Note, sort="interrupted"):
+class Interrupted(Note, note="interrupted"):
     """samebits stopped the process on purpose, as a killed training is stopped.
 
     Attributes:
@@ -402,7 +387,7 @@ AnyNote = TypeVar("AnyNote", bound=Note)
 
 
 class Journal:
-    """Appends notes of this process to a file of its own; a forked child goes on in another file."""
+    """Appends notes of this process to a file of its own; a forked child has another file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -439,10 +424,10 @@ class Journal:
                 yield self._waiting.popleft()
 
 
-def read_notes(folder: Path, sort: type[AnyNote]) -> Iterator[AnyNote]:
-    """The notes of one sort of all processes of a run, process by process; `Note` stands for every sort."""
+def read_notes(folder: Path, kind: type[AnyNote]) -> Iterator[AnyNote]:
+    """The notes of one kind of all processes of a run, process by process; `Note` stands for every kind."""
     for notes in read_processes(folder):
-        yield from (note for note in notes if isinstance(note, sort))
+        yield from (note for note in notes if isinstance(note, kind))
 
 
 def noted_environment(folder: Path) -> Environment:
@@ -465,9 +450,9 @@ def _noted(line: bytes) -> Note | None:
     content = None
     with suppress(ValueError):
         content = parsed(line)
-    sort = content.get("note") if isinstance(content, dict) else None
-    kind = _SORTS.get(str(sort))
+    name = content.get("note") if isinstance(content, dict) else None
+    kind = _NOTES.get(str(name))
     try:
         return None if kind is None else from_data(kind, content)
     except ValueError as error:
-        return Unseen(f"what a process noted as {sort!r}, which cannot be read: {error}")
+        return Unseen(f"what a process noted as {name!r}, which cannot be read: {error}")

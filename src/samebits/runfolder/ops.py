@@ -69,7 +69,7 @@ class OpKind:
 
     @cached_property
     def digest(self) -> int:
-        """Of everything above."""
+        """The digest of all fields above."""
         return int.from_bytes(hashlib.blake2b(self.as_json().encode(), digest_size=8).digest(), "little")
 
     def as_json(self) -> str:
@@ -111,7 +111,7 @@ class KeptView:
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """How many different results so many calls of a custom operation gave inside the program."""
+    """How many different results a number of calls of a custom operation gave inside the program."""
 
     calls: int
     results: int
@@ -299,6 +299,6 @@ def place_in(path: Path) -> tuple[int, int, int]:
     """Rank, step and index, from such a name."""
     found = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
     if found is None:
-        raise ValueError(f"{path} is no file with operands")
+        raise ValueError(f"{path} is not a file with operands")
     rank, step, index = found.groups()
     return int(rank), int(step), int(index)

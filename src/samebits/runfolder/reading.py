@@ -16,9 +16,11 @@ MOST_BYTES, MOST_TEXT_BYTES = 1 << 34, 1 << 30
 def own(path: Path, folder: Path) -> Path:
     """A path in a folder; RecordingError where a link or `..` leads out of it, or it is a pipe or a device."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        raise RecordingError(f"{path} leads out of {folder}, so it is not read", "who made the folder?")
+        raise RecordingError(
+            f"{path} leads out of {folder}, so it is not read", "was the run folder edited or copied in part?"
+        )
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise RecordingError(f"{path} is no file", "who made the folder?")
+        raise RecordingError(f"{path} is not a regular file", "was the run folder edited or copied in part?")
     return path
 
 
@@ -31,7 +33,9 @@ def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a file in a folder; RecordingError where it is none of the folder's, or too large."""
     size = own(path, folder).stat().st_size
     if size > most:
-        raise RecordingError(f"{path} has {size} bytes, more than samebits reads", "who made the folder?")
+        raise RecordingError(
+            f"{path} has {size} bytes, more than samebits reads", "was the run folder edited or copied in part?"
+        )
     return path.read_bytes()
 
 

@@ -41,7 +41,7 @@ class OpWindow:
         first, last: the steps of the window, both included; `last=None` is up to the end.
         against: run folder to compare with while running: the operands of the first operation that differs are kept.
         keep: keep the operands of these operations, each (step, index in the step).
-        grafts: files with operands; their results are put in place of this run's own, so that the run goes on as if
+        grafts: files with operands; their results are put in place of this run's own, so that the run continues as if
             that operation had not differed.
         by_value: the evidence is of elements alone, not of where an input came from, or of how it lies in memory: so
             two programs can be compared that are not the same.
@@ -65,7 +65,7 @@ class Restored:
         moment: of the generators: before the first `iter` of a loader, or before a `batch` is made; None for none.
         batch: which batch, counted from 0 over all that the process gets.
         names: of the generators; empty for all.
-        skip: pass so many batches over at that moment, instead of giving generators back.
+        skip: pass this many batches over at that moment, instead of giving generators back.
     """
 
     folder: str
@@ -81,13 +81,13 @@ class ResumeSpec:
     """A run whose checkpoints are watched, and that may be stopped in the middle.
 
     Attributes:
-        end_after_save: a look goes on until so many steps after the first save, and to the second one where that comes
+        end_after_save: a look ends this many steps after the first save, and to the second one where that comes
             when the first lets one expect it; None for a run that is not ended so.
         stop_after, signal: stop the process at the end of this step, by this signal.
-        torn_save: stop it within the first save for which so many steps are done, and leave half of the file.
-        keep_at: keep what the program holds when so many steps are done and were saved.
+        torn_save: stop it within the first save for which this many steps are done, and leave half of the file.
+        keep_at: keep what the program holds when this many steps are done and were saved.
         restored: what the run is compared with, and given back.
-        saved_at: the program is said to save when so many steps are done, in a way that is not seen.
+        saved_at: the program is said to save when this many steps are done, in a way that is not seen.
     """
 
     end_after_save: int | None = None
@@ -106,15 +106,19 @@ class RunSpec:
     Attributes:
         role: what it is for, in words: `control`, `varied`, `pinned` …
         settings: how to treat which factor; those not named are natural.
+        seed: root of all pinned streams.
         witness: note the call sites at which factors enter.
+        record: record the steps.
         per_rank: give every rank streams of its own.
         stop_after: end the process once this step has been written; None lets it run to its end.
         keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
-        look_seconds, look_steps: end the process so long after its first step, once it has taken so many steps; None
-            does not.
+        ops: record these steps operation by operation; None does not.
+        look_seconds, look_steps: end the process this long after its first step, once it took this many; None does not.
         follow: folder of another run: end the process soon after it diverged from that one.
         along: folders of runs that are being made: the same with each of them. Whoever makes them fills in the folders.
-        paced_from: record so many steps, then take further ones only when asked to (`agent.pacer`).
+        paced_from: record this many steps, then take further ones only when asked to (`agent.pacer`).
+        resume: watch checkpoints, and stop the run as this says; None does not.
+        begins: what its folder holds at the start.
         brought: of what a run has left only these paths, as in the user's own folder; empty for all of it.
         keeps: what this run leaves is kept for later ones.
         as_run: what `samebits run` holds around the start of its command is held here, too.
@@ -150,14 +154,11 @@ class RunSpec:
         """The same run with some factors treated otherwise."""
         return replace(self, settings={**self.settings, **settings})
 
-    def environment(self, environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-        """Variables that must be set before the interpreter starts; `folder` is the run's own."""
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables that must be set before the interpreter starts."""
         found: dict[str, str] = {}
         for factor in CATALOG:
-            setting = self.settings.get(factor.name, Setting())
-            found |= factor.environment(setting, self.seed, environ)
-            if setting.mode != "natural":
-                found |= {name: str(folder / factor.name) for name in factor.fresh_folders}
+            found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
         return found
 
     @contextmanager

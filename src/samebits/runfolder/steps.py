@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
@@ -34,15 +34,46 @@ from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.reading import own, parsed, read_bytes
 
 SCHEMA = 2
-# Recordings name a stream by its place here, so new ones go to the end.
-STREAMS = (
-    *("init", "batch", "loss", "grad", "param", "optimizer", "artifact", "rng", "number"),
-    *("output", "buffer", "end", "saved"),
-)
 # What two runs are compared by, in the order in which one thing follows from another. The state of generators,
 # losses as numbers, and what was saved beside tensors, only explain.
 Stream = Literal["init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end"]
 COMPARED: tuple[Stream, ...] = get_args(Stream)
+
+
+class StreamKind(NamedTuple):
+    """What a stream is called, and what it says of a run.
+
+    Attributes:
+        one, all: in words, of one step and of all together; empty for what is not compared.
+        is_trained: it is what was trained. How models began, what they were given and what they returned besides is
+            what else happened: where that matters to what is trained, it shows there.
+        is_numbered: what it holds has numbers for names.
+    """
+
+    one: str = ""
+    all: str = ""
+    is_trained: bool = False
+    is_numbered: bool = False
+
+
+# Recordings name a stream by its place here, so new ones go to the end.
+KINDS_OF_STREAMS = {
+    "init": StreamKind("the initial state", "initial state"),
+    "batch": StreamKind("the data", "data", is_numbered=True),
+    "loss": StreamKind("the loss", "losses", is_trained=True, is_numbered=True),
+    "grad": StreamKind("the gradients", "gradients", is_trained=True),
+    "param": StreamKind("the parameters after the update", "parameters", is_trained=True),
+    "optimizer": StreamKind("the state of the optimizer", "optimizer states", is_trained=True),
+    "artifact": StreamKind("what was saved", "what was saved", is_trained=True, is_numbered=True),
+    "rng": StreamKind(),
+    "number": StreamKind(is_numbered=True),
+    "output": StreamKind("what a model returned", "outputs", is_numbered=True),
+    "buffer": StreamKind("the buffers", "buffers", is_trained=True),
+    "end": StreamKind("the final state of the models", "the final state", is_trained=True),
+    "saved": StreamKind(),
+}
+STREAMS = tuple(KINDS_OF_STREAMS)
+TRAINED: tuple[Stream, ...] = tuple(stream for stream in COMPARED if KINDS_OF_STREAMS[stream].is_trained)
 
 # Beside a recording, while others read along: the root of each step.
 ROOTS = ".roots"
@@ -129,7 +160,7 @@ class Writer:
             self.insert("INSERT OR REPLACE INTO meta VALUES('streams', ?)", present)
 
     def insert(self, statement: str, *values: object) -> None:
-        """Append one row to a table that somebody else knows the meaning of."""
+        """Append one row to a table whose meaning the caller knows."""
         self._waiting.append((statement, values))
         if self.is_due or len(self._waiting) >= _MOST_WAITING:
             self.commit()
@@ -138,7 +169,7 @@ class Writer:
     def is_due(self) -> bool:
         """Whether what comes next is committed at once.
 
-        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill all the same. Committing may take
+        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill anyway. Committing may take
         0.3 % of the time: slow steps are committed one by one, quick ones together.
         """
         return time.perf_counter() - self._committed >= 300 * self._commit_seconds
@@ -279,7 +310,7 @@ class Recording:
                 yield from (stream.encode(), _digest_of(column.names), array("Q", column.digests).tobytes())
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Rows of a table that somebody else knows the meaning of."""
+        """Rows of a table whose meaning the caller knows."""
         with self.damage_described():
             return self._db.execute(statement, values).fetchall()
 

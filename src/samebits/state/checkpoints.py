@@ -86,11 +86,11 @@ class CheckpointFolder:
         if passed and newest is None:
             raise StateError(
                 f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
-                "bring one back from elsewhere, or move them away to begin anew",
+                "restore one from a backup, or move them elsewhere to start from scratch",
             )
         if self.ranks.world.rank == 0:
             why = "unfinished: its process ended before all of it was written"
-            why += "; none is left, so the training begins anew" if newest is None else ""
+            why += "; none is left, so the training starts from scratch" if newest is None else ""
             for text in [*passed, *(f"{home}: {why}" for home in self._left())]:
                 warnings.warn(f"checkpoint passed over in {self.path}: {text}", StateWarning, stacklevel=3)
         return [] if newest is None else self._states(newest)
@@ -147,7 +147,7 @@ class CheckpointFolder:
         except OSError as error:
             raise StorageError(
                 f"the checkpoint {self.path / f'step-{step}'} could not be written: {error.strerror or error}",
-                "make room, or give another folder; earlier checkpoints are as they were",
+                "free some space, or give another folder; earlier checkpoints are unchanged",
             ) from error
 
     # ---- reading

@@ -74,7 +74,7 @@ def _warn(state: Mapping[str, Any], world_size: int, anew: list[str]) -> None:
         )
     elif len(state["ranks"]) == 1:
         what = (
-            f"generators go on as those of rank {next(iter(state['ranks']))} did, so that all ranks draw the "
+            f"generators continue as those of rank {next(iter(state['ranks']))} did, so that all ranks draw the "
             "same from them; batches of samebits.data do not depend on them"
         )
     else:

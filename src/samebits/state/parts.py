@@ -16,7 +16,7 @@ from samebits.base.errors import SamebitsError, StateError, UsageError
 from samebits.rng.packing import PackingError, functions_in, leaves, pack, unpack
 from samebits.rng.search import generator_types
 
-# Of a state that differs in many places, so many are named.
+# How many of the places are named in which a state differs.
 NAMED = 5
 
 
@@ -81,7 +81,7 @@ class Part:
     def unfit(self, reason: str) -> StateError:
         return StateError(
             f"{self.name} does not fit its state: {reason}",
-            "make it as it was made in the run that saved; what is different on purpose has to begin anew",
+            "make it as it was made in the run that saved; what is different on purpose has to start fresh",
         )
 
     def refuse_any(self, wrong: Sequence[str]) -> None:
@@ -193,7 +193,7 @@ def has_only_generators(one: object) -> bool:
 
 
 def ways_in(state: object) -> list[str]:
-    """Where everything in a packed state lies."""
+    """The path to everything in a packed state."""
     return [way for way, _ in leaves(state)]
 
 
@@ -225,7 +225,7 @@ def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = l
     """What was sealed; StateError where something was lost on the way, or it is no section."""
     if not isinstance(section, Mapping) or set(section) != {"state", "contents"}:
         kind = "missing" if section is None else f"a {type(section).__name__}"
-        raise StateError(f"this is no state of a training: {name} is {kind}", "give what state_dict() made")
+        raise StateError(f"this is not a training state: {name} is {kind}", "give what state_dict() made")
     listed, there = set(section["contents"]), set(names(section["state"]))
     if listed != there:
         lost = "; ".join(differences(listed, there)).replace("which is not here", "which was not loaded")

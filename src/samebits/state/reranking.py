@@ -48,7 +48,7 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
     if any(section["gradients"]["state"] for section in sections):
         raise StateError(
             f"the state holds gradients of {state['world_size']} ranks that wait for a step, which another number of "
-            "ranks cannot go on with",
+            "ranks cannot continue from",
             "save after zero_grad(), or with gradients=False",
         )
     first: Mapping[str, Any] = sections[0]
@@ -56,7 +56,7 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
         if name not in keyed and not all(same_bits(part, section["parts"].get(name)) for section in sections[1:]):
             raise StateError(
                 f"the state of {name} differs between the {state['world_size']} ranks that saved, so that another "
-                "number of ranks cannot go on with it",
+                "number of ranks cannot continue from it",
                 "resume with as many ranks, or keep it the same on all of them",
             )
     return first

@@ -47,7 +47,7 @@ class Training:
         loader: of samebits, which knows its position; one of torch has generators only, and resumes with an epoch.
         scaler: of the loss, for mixed precision.
         averaged: averaged weights: a module, or tensors.
-        others: whatever else changes while the training goes on: anything with `state_dict()` and
+        others: whatever else changes during the training: anything with `state_dict()` and
             `load_state_dict()`, tensors, and generators, also those that a dataset or a sampler holds. Every part may
             also be a list or a dict of such objects. None is no part.
 
@@ -81,7 +81,7 @@ class Training:
         """Everything, as tensors, numbers, strings, lists and dicts; draws nothing, and changes nothing.
 
         It is what `torch.load(weights_only=True)` reads back, and what `torch.distributed.checkpoint` can save. As
-        with torch's own state dicts, tensors are those of the training: save or copy it before the training goes on.
+        with torch's own state dicts, tensors are those of the training: save or copy it before the training continues.
 
         Args:
             gradients: keep those that are there. After `zero_grad()` there are none.
@@ -104,7 +104,7 @@ class Training:
         Args:
             state: what `state_dict` returned.
             ranks: `any` also takes a state of another number of ranks. What all ranks share comes from the state, as
-                does the position of a loader of samebits. Generators go on as those of the first rank in it; those
+                does the position of a loader of samebits. Generators continue as those of the first rank in it; those
                 that are seen to have differed between ranks start anew, each rank's from a seed of its own.
 
         Raises:
@@ -119,8 +119,8 @@ class Training:
 
         Args:
             folder: where checkpoints lie; what else lies there is left alone.
-            step: how many steps are done, which is the step to go on with.
-            keep: so many checkpoints stay, the last ones.
+            step: how many steps are done, which is the step to continue with.
+            keep: how many checkpoints stay, the last ones.
             gradients: as for `state_dict`.
 
         Returns:
@@ -146,7 +146,7 @@ class Training:
             ranks: as for `load_state_dict`.
 
         Returns:
-            The step to go on with; None if there is no checkpoint.
+            The step to continue with; None if there is no checkpoint.
 
         Raises:
             StateError: as for `load_state_dict`; or there are checkpoints, and none of them is intact.
@@ -167,14 +167,14 @@ class Training:
     ) -> Iterator[int]:
         """The steps that are left of a training, from 0: resumes, saves in between and at the end, and on SIGTERM.
 
-        A checkpoint is written after every so many steps, after the last one, and when the process is asked to end
+        A checkpoint is written every `every` steps, after the last one, and when the process is asked to end
         (see `preemptible`). A loop that is left by `break` or by an exception saves nothing.
 
         Args:
             total: how many steps the training has.
             folder: where checkpoints lie.
-            every: so many steps lie between two checkpoints.
-            keep: so many checkpoints stay.
+            every: the number of steps between two checkpoints.
+            keep: how many checkpoints stay.
             ranks: as for `load_state_dict`.
         """
         begin = self.resume(folder, ranks) or 0
@@ -197,7 +197,7 @@ class Training:
 
         Args:
             folder: where the checkpoint is written.
-            keep: so many checkpoints stay.
+            keep: how many checkpoints stay.
         """
         preemption = Preemption(self._ranks(), lambda step: self.save(folder, step, keep))
         with preemption.listening():
@@ -314,7 +314,7 @@ def _check_head(state: object, ranks: OfRanks) -> None:
         raise StateError(f"a state is a dict, got {type(state).__name__}", "give what state_dict() returned")
     for name, kind in (("version", int), ("steps_done", int), ("world_size", int), ("parts", dict), ("ranks", dict)):
         if not isinstance(state.get(name), kind):
-            raise StateError(f"this is no state of a training: {name!r} is {state.get(name)!r}")
+            raise StateError(f"this is not a training state: {name!r} is {state.get(name)!r}")
     if state["version"] > VERSION:
         raise StateError(
             f"the state has version {state['version']}, this samebits reads up to {VERSION}", "update samebits"

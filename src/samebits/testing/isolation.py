@@ -74,7 +74,7 @@ def isolated_call(folder: Path, test: str, args: Sequence[str], settings: Mappin
 
 def read_settings(folder: Path) -> Mapping[str, Setting]:
     """How this process is to treat generators; RecordingError where the folder holds no such file."""
-    hint = "--samebits-call is what samebits starts pytest with, and for nobody else"
+    hint = "--samebits-call is what samebits itself starts pytest with; do not use it"
     try:
         content = json.loads((folder / _SETTINGS).read_text(encoding="utf-8"))
         return {name: from_data(Setting, one) for name, one in content.items()}

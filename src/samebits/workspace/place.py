@@ -40,7 +40,7 @@ class Place:
         seen_home: the same, as the run sees it.
         temporary: folder for temporary files, as the run sees it; empty for the user's own.
         links: prefixes → the user's paths: links in the copy lead there, to what is too large to be copied.
-        shared: of the user's paths, those that are shown as they are, because somebody said so.
+        shared: of the user's paths, those that are shown as they are, because `--share` names them.
         work: where copy and files lie; empty where the run has no place of its own.
     """
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.runfolder.removal import remove
 from samebits.workspace.place import is_in
@@ -22,7 +23,7 @@ from samebits.workspace.place import is_in
 with suppress(ImportError):  # on Windows, where answers can be read, and no runs be made
     import fcntl
 
-# What comes after so many files or bytes is linked.
+# What comes after this many files or bytes is linked.
 MOST_FILES, MOST_BYTES = 10_000, 10**9
 # In a tree with more entries than this, the folders that come last are shown as a whole.
 MOST_ENTRIES = 20_000
@@ -223,11 +224,10 @@ def shown_size(survey: Survey) -> str:
     files = sorted(survey.linked, key=lambda path: -survey.linked[path])
     parts = []
     if files:
-        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-        parts.append(f"{shown_path(files[0])} ({volume(survey.linked[files[0]])}){more}")
+        first = f"{shown_path(files[0])} ({volume(survey.linked[files[0]])})"
+        parts.append(listed([first, *files[1:]], noun="file"))
     if survey.whole:
-        more = f" and {len(survey.whole) - 1} more folders" if len(survey.whole) > 1 else ""
-        parts.append(f"{shown_path(survey.whole[0])}{more}")
+        parts.append(listed([shown_path(path) for path in survey.whole], noun="folder"))
     return " and ".join(parts)
 
 

@@ -6,7 +6,7 @@
     work-1, work-2 …  a run's copy, its folder `{run}`, what has mounts
 
 Where the system lets a process have mounts of its own, each run sees its copy at the path of the original, and nothing
-of samebits in it; so runs that go on at once are as if each were alone. Elsewhere copies lie at paths of their own, and
+of samebits in it; so runs made at once are as if each were alone. Elsewhere copies lie at paths of their own, and
 `Place` says what they are called in the user's folder.
 """
 
@@ -83,7 +83,7 @@ class Workspace:
         """Keep the folder as it is now."""
         if os.path.dirname(self.folder) == self.folder:
             raise StorageError(
-                f"{self.folder} is no working folder to copy", "change into a project, or --isolation none"
+                f"{self.folder} is not a folder that can be copied", "change into a project, or --isolation none"
             )
         (self.home / TREES).mkdir(parents=True, exist_ok=True)
         left_out = frozenset([str(self.home)])
@@ -268,13 +268,13 @@ def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
 
 
 def clear(home: Path) -> None:
-    """Take away what only runs that are under way need: of a folder whose command has ended, however it did."""
+    """Remove what only running runs need, from a folder whose command has ended, however it did."""
     for path in (*home.glob("work-*"), home / TREES, *temporary_of(home)):
         remove(path)
 
 
 def clear_others(homes: Path) -> None:
-    """The same in every folder of ours whose command was killed."""
+    """`clear` every folder of ours whose command was killed."""
     for home in homes.iterdir():
         if OWN_NAME.fullmatch(home.name) and not home.is_symlink() and not is_busy(home):
             clear(home)

@@ -40,7 +40,7 @@ class CallForm:
 
 
 class Call:
-    """One call, looked through."""
+    """One call of an operation, with its tensors."""
 
     __slots__ = (
         *("args", "evidence", "floats", "form", "func", "generator", "is_late", "kwargs", "place", "read", "signature"),
@@ -106,12 +106,12 @@ def exact(floats: list[float]) -> int:
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
 
 
-def tensors_in(result: object) -> list[Any]:
+def flat_tensors(result: object) -> list[Any]:
     """Every tensor of a result, which may be nested."""
     if isinstance(result, torch.Tensor):
         return [result]
     if isinstance(result, list | tuple):
-        return [tensor for one in result for tensor in tensors_in(one)]
+        return [tensor for one in result for tensor in flat_tensors(one)]
     return []
 
 

@@ -17,11 +17,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from samebits.bits.digest import digest
 from samebits.bits.digest.parts import is_plain
-from samebits.bits.raw import memory, raw_digest
+from samebits.bits.raw import MASK_64, memory, raw_digest
 
 _is_plain: Any = is_plain
 _weak_reference: Any = StorageWeakRef
-_MASK = (1 << 64) - 1
 _SWEEP_EVERY = 1024
 
 
@@ -35,12 +34,12 @@ def evidence_of(tensor: torch.Tensor) -> int:
         return _of_bytes(tensor)
     if _is_dense(tensor):
         # Permuted: read as it lies, which is the same order in both runs if the strides are.
-        return hash((_of_bytes(tensor), tensor.stride())) & _MASK
+        return hash((_of_bytes(tensor), tensor.stride())) & MASK_64
     return _of_bytes(tensor.contiguous())
 
 
 def value_of(tensor: torch.Tensor) -> int:
-    """The same for whatever strides."""
+    """Like `evidence_of`, independent of strides."""
     return evidence_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 
@@ -83,7 +82,7 @@ class Producers:
         self._known[storage._cdata] = alive, storage.data_ptr(), producer, is_uninitialized
 
     def of(self, tensor: torch.Tensor) -> tuple[object, bool]:
-        """Who wrote there last (None if nothing in this window), and whether it was never written."""
+        """The operation that wrote there last (None if none in this window), and whether it was never written."""
         if tensor.layout is torch.strided:
             storage = tensor.untyped_storage()
             _, base, producer, is_uninitialized = self._known.get(storage._cdata, (None, 0, None, False))

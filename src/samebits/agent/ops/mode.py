@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from samebits.accelerators.devices import current_index, kind_in_use
 from samebits.agent.log import Log
-from samebits.agent.ops.call import Call, CallForm, exact, kind_of, tensors_in
+from samebits.agent.ops.call import Call, CallForm, exact, flat_tensors, kind_of
 from samebits.agent.ops.capture import OpCapture
 from samebits.agent.ops.evidence import Producers, evidence_of, value_of
 from samebits.agent.ops.places import Places
@@ -74,12 +74,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """torch.compile goes on as if this mode were not there; what it made is one invisible step to us."""
+        """torch.compile works as if this mode were not there; what it made is one invisible step to us."""
         return True
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """The same, as older versions ask it."""
+        """What older versions of torch ask instead of `ignore_compile_internals`."""
         return True
 
     # ---- the window
@@ -204,7 +204,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if (own := current_index()) == min(self._devices, default=own):
                 return False
             for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
-                for tensor in tensors_in(value) if name in schema.writes else ():
+                for tensor in flat_tensors(value) if name in schema.writes else ():
                     self.producers.wrote(tensor, None)
             self._unseen("operations of a backward on devices other than the first one")
             return True
@@ -307,7 +307,7 @@ def _made_by(form: CallForm, given: list[Any], result: object) -> tuple[tuple[st
     if len(made) == 1 and result is made[0]:
         return form.written, made
     known = set(map(id, made))
-    fresh = [tensor for tensor in tensors_in(result) if id(tensor) not in known]
+    fresh = [tensor for tensor in flat_tensors(result) if id(tensor) not in known]
     names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
     return form.written + names, made + fresh
 
@@ -380,7 +380,7 @@ def _may_return_early(position: int, args: Any, kwargs: Any) -> bool:
 
 
 def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
-    """Whether something is copied from an accelerator: its bits are there when somebody has waited for them."""
+    """Whether something is copied from an accelerator: its bits are there once the copy was waited for."""
     return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
 
 

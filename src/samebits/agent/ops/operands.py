@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from samebits.agent.ops.call import Call, tensors_in
+from samebits.agent.ops.call import Call, flat_tensors
 from samebits.agent.ops.evidence import Producers, evidence_of, lies_in_shared_memory
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
@@ -56,7 +56,7 @@ class Operands:
         self._numbers: dict[int, int] = {}
         given = [*zip(schema.arguments, call.args, strict=False), *call.kwargs.items()]
         # A tensor that is read as one argument and written as another is one tensor.
-        self._copied = {id(t) for name, value in given if name in schema.writes for t in tensors_in(value)}
+        self._copied = {id(t) for name, value in given if name in schema.writes for t in flat_tensors(value)}
         self.arguments = [self._encoded(value, name) for name, value in given[: len(call.args)]]
         self.keywords = {name: self._encoded(value, name) for name, value in call.kwargs.items()}
 
@@ -215,7 +215,7 @@ def _memory_of(tensor: torch.Tensor) -> int:
 
 
 def _producers(call: Call, known: Producers) -> dict[str, object]:
-    """For each input, who wrote its memory last, as plain data."""
+    """For each input, the operation that wrote its memory last, as plain data."""
     producers = {name: known.of(tensor) for name, tensor in call.named}
     return {name: _producer_entry(who, is_new) for name, (who, is_new) in producers.items() if who is not None}
 
@@ -236,5 +236,5 @@ def _called_again(again: Callable[[], object], tensors: list[torch.Tensor]) -> d
     for _ in range(CALLS):
         for generator, state in states:
             generator.set_state(state)
-        found.add(tuple(digests(tensors_in(again()))))
+        found.add(tuple(digests(flat_tensors(again()))))
     return {"calls": CALLS, "results": len(found)}

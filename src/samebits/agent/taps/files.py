@@ -43,7 +43,7 @@ looked_into: set[str] = set()
 _watching: list[FilesWatched] = []
 
 
-class _Here(threading.local):
+class _ThreadActivity(threading.local):
     """What a thread is doing."""
 
     is_busy = False  # it notes what it saw, and opens files of samebits' own
@@ -58,7 +58,7 @@ class _Here(threading.local):
         return any(is_saving for is_saving, _ in self.calls)
 
 
-here = _Here()
+activity = _ThreadActivity()
 
 
 def look_into(path: str, is_opened: bool) -> bool:
@@ -143,7 +143,7 @@ class FilesWatched:
             self._watch_questions(name)
 
     def begin_recording(self, steps: Callable[[], int]) -> None:
-        """From now on steps are counted, and files count that nobody looks into."""
+        """Start counting steps, and files whose content is not looked into."""
         self.steps, self._opened_to_write = steps, {}
 
     def unseen(self) -> list[str]:
@@ -163,9 +163,9 @@ class FilesWatched:
             self._quietly(act, *arguments)
 
     def _quietly(self, act: Callable[..., None], *arguments: object) -> None:
-        if here.is_busy:
+        if activity.is_busy:
             return
-        here.is_busy = True
+        activity.is_busy = True
         try:
             act(*arguments)
         except _NoRoomError as error:
@@ -173,7 +173,7 @@ class FilesWatched:
         except Exception:  # what we cannot make sense of is the program's business, and goes on
             return
         finally:
-            here.is_busy = False
+            activity.is_busy = False
 
     # ---- what happens to files
 
@@ -195,7 +195,7 @@ class FilesWatched:
 
     def _opens_to_write(self, path: object, mode: object = None, flags: Any = 0, *_: object) -> None:
         known = self._opened_to_write
-        if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or here.is_saving:
+        if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or activity.is_saving:
             return
         name = os.path.abspath(os.fsdecode(path))
         if not name.startswith(self._unnamed) and name not in known and user_site() is not None:
@@ -346,7 +346,7 @@ class FilesWatched:
             raise _NoRoomError(error) from error
 
     def _is_ours(self, path: str) -> bool:
-        """Whether a link that leads there stands for the user's own file, which nobody has shared."""
+        """Whether a link that leads there stands for the user's own file, which is not shared."""
         place = self._place
         is_original = any(is_in(path, one) for one in place.links) and not is_in(path, place.root)
         return is_original and not any(is_in(place.home_of(path), one) for one in place.shared)

@@ -49,7 +49,7 @@ class Graphs:
         return bool(self._under_way) or is_captured()
 
     def note_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """This optimizer's step was captured just now."""
+        """Note that this optimizer's step was captured just now."""
         if self._under_way:
             known = self._optimizers.setdefault(self._under_way[-1], [])
             if all(one() is not optimizer for one in known):

@@ -8,10 +8,10 @@ import torch
 
 from samebits.agent.events import Event, Tell
 from samebits.agent.taps.listening import listen
-from samebits.agent.taps.modules import Inside
+from samebits.agent.taps.modules import CallDepth
 
 
-def install(stack: ExitStack, tell: Tell, inside: Inside, with_indices: bool) -> None:
+def install(stack: ExitStack, tell: Tell, inside: CallDepth, with_indices: bool) -> None:
     """Tell of every batch that a loader makes; while it does so, no module is called by the program itself."""
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
 

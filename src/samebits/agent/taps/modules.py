@@ -23,8 +23,8 @@ def _nothing() -> None:
     """What a dead reference gives."""
 
 
-class Inside(threading.local):
-    """Where a thread is."""
+class CallDepth(threading.local):
+    """How deep a thread is in calls of modules, and whether a loader makes a batch there."""
 
     depth = 0  # of calls of modules
     outermost: Callable[[], object] = _nothing  # the module whose call is the outermost
@@ -34,7 +34,7 @@ class Inside(threading.local):
 class ModuleTap:
     """Tells of the outermost calls, of copies and of loads; `other_hooks` are ids of those that are ours, too."""
 
-    def __init__(self, tell: Tell, inside: Inside, other_hooks: Callable[[], set[int]]) -> None:
+    def __init__(self, tell: Tell, inside: CallDepth, other_hooks: Callable[[], set[int]]) -> None:
         self._tell, self._inside, self._other_hooks = tell, inside, other_hooks
         self._handles: list[Any] = []
 

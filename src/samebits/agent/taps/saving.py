@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
 from samebits.agent.events import Event, Tell
-from samebits.agent.taps.files import foreign_frame, here, look_into
+from samebits.agent.taps.files import activity, foreign_frame, look_into
 from samebits.agent.taps.listening import listen
 from samebits.base.sites import Site, is_user_file, user_site
 from samebits.factors.imports import forget, when_loaded
@@ -88,9 +88,11 @@ class SavingTap:
         def before(*args: object, **kwargs: object) -> None:
             file = _given(function.file, args, kwargs)
             path = path_of(file)
-            is_inner = here.is_saving
+            is_inner = activity.is_saving
             direction = function.direction if is_watched else None
-            here.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
+            activity.calls.append(
+                (function.thing is not None, direction and Passage(direction, what, path, user_site()))
+            )
             thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
             # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
             if thing is not None and not look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
@@ -99,11 +101,11 @@ class SavingTap:
         return before
 
     def _failed(self, *_: object) -> None:
-        here.calls.pop()
+        activity.calls.pop()
 
     def _after(self, *_: object, **__: object) -> None:
-        passage = here.calls.pop()[1]
-        if passage is not None and not any(outer for _, outer in here.calls):
+        passage = activity.calls.pop()[1]
+        if passage is not None and not any(outer for _, outer in activity.calls):
             self._tell(Event.PASSED, passage)
 
 

@@ -55,7 +55,7 @@ from samebits.bits.digest.keys import salt
 from samebits.bits.digest.parts import LOW_ADDRESS, Index, NotEvidenceError, flattened, holds_bits
 from samebits.bits.digest.sums import Sum, on_host, sums_of
 from samebits.bits.digest.unseen import unobserved
-from samebits.bits.raw import RAW_DIGEST
+from samebits.bits.raw import MASK_64, RAW_DIGEST
 
 __all__ = [
     "DIGEST",
@@ -73,7 +73,6 @@ __all__ = [
 
 # What a recording says of its digests: those of another definition are not compared with them.
 DIGEST = f"{RAW_DIGEST}, sums 2"
-_MASK = (1 << 64) - 1
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _HALF_WORD, _SINGLE = struct.Struct("<i"), struct.Struct("<f")
 
@@ -206,7 +205,7 @@ def results(waiting: Sequence[Pending]) -> list[list[int]]:
         for at, value in on_host(sums):
             number, position = where[at]
             number_there = _doubled(value) if waiting[number]._are_single else value
-            found[number][position] = (found[number][position] + number_there) & _MASK
+            found[number][position] = (found[number][position] + number_there) & MASK_64
     return [
         own if some._tree is None else [_combined(node, own) for node in some._tree]
         for some, own in zip(waiting, found, strict=True)

@@ -31,7 +31,7 @@ def as_numbers(tensor: Tensor) -> Tensor:
 
 
 def copy_elements(tensor: Tensor, start: int, count: int, into: Tensor) -> None:
-    """Write so many elements of the row-major order, from `start` on, to the beginning of contiguous words."""
+    """Write `count` elements of the row-major order, from `start` on, to the beginning of contiguous words."""
     at = 0
     for piece in pieces(tensor, start, start + count):
         numbers = as_numbers(piece)

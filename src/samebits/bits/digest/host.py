@@ -12,11 +12,10 @@ from torch import Tensor
 from samebits.bits.digest.blocks import copy_elements
 from samebits.bits.digest.keys import salt
 from samebits.bits.digest.parts import LOW_ADDRESS, dtype_text, holds_bits, is_plain
-from samebits.bits.raw import digest_of_blocks, memory, raw_digest
+from samebits.bits.raw import MASK_64, digest_of_blocks, memory, raw_digest
 
 # How much of a tensor that does not lie in row-major order is copied at a time: what a cache holds until it is read.
 BLOCK_BYTES = 1 << 20
-_MASK = (1 << 64) - 1
 
 
 def host_digests(tensors: Sequence[object]) -> list[int | None]:
@@ -42,8 +41,8 @@ def _host_digest(tensor: Any) -> int | None:
         return None
     own_salt, size = plain
     if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
-        return (own_salt + raw_digest(memory(address, size))) & _MASK
-    return (own_salt + digest_of_blocks(_copied_blocks(tensor))) & _MASK
+        return (own_salt + raw_digest(memory(address, size))) & MASK_64
+    return (own_salt + digest_of_blocks(_copied_blocks(tensor))) & MASK_64
 
 
 @lru_cache(maxsize=1 << 14)

@@ -66,7 +66,7 @@ class Plan(NamedTuple):
 # By the stream that uploads: on another one the numbers might not be there yet. A step of a network has some dozens.
 @lru_cache(maxsize=512)
 def plan_of(signature: tuple[tuple[torch.dtype, int], ...], device: torch.device, stream: object) -> Plan:
-    """The plan for so many dtypes and bytes, made once for each stream of a device."""
+    """The plan for these dtypes and sizes, made once for each stream of a device."""
     counts = [-(-size // ROW_BYTES) for _, size in signature]
     groups = _groups([dtype for dtype, _ in signature], counts)
     order = [*chain.from_iterable(groups)]
@@ -155,7 +155,7 @@ def _slabs(tensor: Tensor) -> Iterator[Tensor]:
 
 
 def _copied(tensor: Tensor, start: int, count: int) -> Tensor:
-    """So many elements of the row-major order as words, the last one filled up with zeros."""
+    """`count` elements of the row-major order as words, the last one padded with zeros."""
     size = count * tensor.itemsize
     make = torch.zeros if size % WORD_BYTES else torch.empty
     words = make(-(-size // WORD_BYTES), dtype=torch.int32, device=tensor.device)

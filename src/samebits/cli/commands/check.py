@@ -25,26 +25,30 @@ from samebits.runfolder.folder import new_home
 @options.pin("Hold this factor still in every run (repeatable).")
 @click.option("--vary", multiple=True, metavar="FACTOR", help="Vary this factor too (repeatable).")
 @click.option("--runs", type=int, help="Runs before anything is judged: two controls, the rest varied (default 3).")
-@click.option("--max-runs", type=int, help="At most so many runs altogether (default 36, and 12 for each cause).")
+@click.option(
+    "--max-runs", type=int, metavar="N", help="Make at most N runs in total (default 36, plus 12 per cause found)."
+)
 @click.option(
     "--jobs",
     type=options.jobs_given,
     metavar="N|auto",
-    help="So many runs side by side, or as many as fit (default: two where memory and cores allow).",
+    help="Make N runs at a time, or as many as fit (default: two where memory and cores allow).",
 )
 @click.option("--level", type=click.Choice(["step", "op"]), help="`op`: name the operation, too (default step).")
 @click.option("--all", "all_origins", is_flag=True, help="With --level op: name further operations, too.")
-@click.option("--max-steps", type=int, help="Look at the first so many steps only.")
+@click.option("--max-steps", type=int, metavar="N", help="Check only the first N steps.")
 @click.option("--quick", is_flag=True, help="Look at the first seconds of training only.")
 @click.option(
     "--timeout",
     type=float,
     metavar="S",
-    help="End a run after so many seconds (default ten times the first run, at least 60).",
+    help="Kill a run after S seconds (default: ten times the first run, at least 60).",
 )
 @options.strict
 @options.workspace
-@click.option("--against", metavar="PYTHON", help="The same under another Python: where do two environments differ?")
+@click.option(
+    "--against", metavar="PYTHON", help="Compare with the same script under another Python: where do they differ?"
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what was held and changed in each run.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @options.seed
@@ -60,7 +64,7 @@ def command(
     against: str | None,
     **given: Any,
 ) -> None:
-    """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what cures it.
+    """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what fixes it.
 
     \b
     samebits check train.py --lr 3
@@ -74,7 +78,7 @@ def command(
     Each run begins in a copy of the current folder; {run} in COMMAND is a folder of the run's own.
     Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, 1
     different bits, 2 undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     _warn_of_options_behind(command)
     config = read_config()
     request = check_request(command, config, **given)
@@ -98,7 +102,9 @@ def _check_against(
     """Two interpreters instead of factors that are varied."""
     if dry_run or request.vary or request.all_origins:
         other = "--dry-run" if dry_run else "--vary" if request.vary else "--all"
-        raise UsageError(f"--against goes without {other}", "it holds everything still, under both interpreters")
+        raise UsageError(
+            f"--against cannot be combined with {other}", "it holds everything still, under both interpreters"
+        )
     find_form(name_of(form), "against")
     sides = sides_of(request, given)
     home = new_home(out, keep)
@@ -118,4 +124,4 @@ def _warn_of_options_behind(words: tuple[str, ...]) -> None:
     if "--" not in sys.argv:
         for word in _OURS:
             if word in words[1:]:
-                options.say(f"note: {word} stands behind {words[0]}, so the command gets it, and not samebits")
+                options.say(f"note: {word} comes after {words[0]}, so the command gets it, not samebits")

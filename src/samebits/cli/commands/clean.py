@@ -15,8 +15,8 @@ from samebits.workspace.workspace import clear, clear_others
 
 
 @click.command()
-@click.option("--keep", type=int, help="Leave the newest so many (default 0).")
-@click.option("--older-than", type=float, metavar="DAYS", help="Only what is older than so many days.")
+@click.option("--keep", type=int, metavar="N", help="Keep the newest N folders (default 0).")
+@click.option("--older-than", type=float, metavar="DAYS", help="Remove only folders older than DAYS days.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
     """Remove checks, measurements and runs under .samebits/ here, and say how much room that made.
@@ -28,7 +28,7 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
 
     What is being written stays, and so does what was put there with --out. Without this command the newest 20 folders
     stay; `keep` in [tool.samebits] says how many.
-    """  # noqa: D301 - click wants the character itself
+    """
     for name, value in (("--keep", keep), ("--older-than", older_than)):
         if value is not None and value < 0:
             raise UsageError(f"{name} must be at least 0, got {value:g}")
@@ -52,7 +52,7 @@ def _removed(path: Path, dry_run: bool) -> int:
         clear(path)
         remove(path)
         if path.exists():
-            raise StorageError(f"cannot remove {path}", "whose is it?")
+            raise StorageError(f"cannot remove {path}", "check its owner and permissions")
     return size
 
 

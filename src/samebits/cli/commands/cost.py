@@ -28,7 +28,7 @@ from samebits.runfolder.folder import new_home
     default=DEFAULT_WARM_UP,
     show_default=True,
     metavar="STEPS",
-    help="So many first steps are recorded, to see whether they repeat, and not timed.",
+    help="Record the first STEPS steps to see whether they repeat; do not time them.",
 )
 @click.option("--factor", "factors", multiple=True, metavar="FACTOR", help="Measure only this one (repeatable).")
 @options.workspace
@@ -44,10 +44,10 @@ def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out:
     samebits cost --budget 300 train.py
     samebits cost --factor torch-algorithms train.py
 
-    Runs with and without a pin take turns, some steps each, so that a drifting machine slows both.
+    Blocks of steps with and without a pin alternate, so that a drifting machine slows both.
 
     Exit status: 0 measured, 2 not.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     chosen = in_order([find(name).name for name in factors])
     unpriced = [name for name in chosen if not find(name).priced]

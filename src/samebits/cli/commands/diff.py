@@ -26,6 +26,6 @@ def command(form: Form, a: Path, b: Path, strict: bool) -> None:
     samebits diff one two
 
     Exit status: 0 same bits in what was trained, 1 different bits, 2 when a run cannot be read.
-    """  # noqa: D301 - click wants the character itself
+    """
     found = diff_runs(open_run(a), open_run(b), strict=strict)
     options.end(form, form.answer("diff", found), 0 if found.same else 1)

@@ -18,7 +18,7 @@ def command(form: Form) -> None:
     \b
     samebits factors
     samebits factors --format json
-    """  # noqa: D301 - click wants the character itself
+    """
     # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
     import_if_installed("torch")
     options.answer(form.answer("factors", status()), form.IS_DATA)

@@ -18,9 +18,9 @@ from samebits.runfolder.folder import new_home
 
 
 @click.command(context_settings=options.COMMAND_LINE)
-@click.option("--name", default="", metavar="NAME", help="Of the entry (default: the name of the script).")
+@click.option("--name", default="", metavar="NAME", help="Name of the entry (default: the script's name).")
 @options.pin("Hold this factor still, and whenever it is verified (repeatable).")
-@click.option("--data", multiple=True, metavar="PATH", help="A file or folder that has to stay as it is (repeatable).")
+@click.option("--data", multiple=True, metavar="PATH", help="A file or folder that must not change (repeatable).")
 @click.option(
     "--artifact",
     "artifacts",
@@ -28,11 +28,11 @@ from samebits.runfolder.folder import new_home
     metavar="PATH",
     help="A file that COMMAND makes, byte for byte; {run} is its own folder (repeatable).",
 )
-@click.option("--max-steps", type=click.IntRange(min=1), help="Lock the first so many steps only.")
+@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Lock only the first N steps.")
 @click.option("--quick", is_flag=True, help="Look at the first seconds of training only, to see whether it repeats.")
-@click.option("--no-check", is_flag=True, help="Do not look whether it repeats; that is written down.")
+@click.option("--no-check", is_flag=True, help="Do not check whether it repeats; the lockfile says so.")
 @options.workspace
-@click.option("--replace", is_flag=True, help="Throw away what is locked under that name, on every machine.")
+@click.option("--replace", is_flag=True, help="Discard what is locked under that name, on every machine.")
 @options.timeout
 @options.seed
 @options.lockfile
@@ -53,7 +53,7 @@ def command(
 
     A check comes first: what does not repeat is not locked. Commit the file. Exit status: 0 locked, 1 it does not
     repeat, 2 undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     need_to_write(os.environ, write_in_ci)
     config = read_config()
     request = LockRequest(command, lockfile, **config.filling(given))

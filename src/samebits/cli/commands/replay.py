@@ -27,10 +27,10 @@ def command(times: int, form: Form, run: Path) -> None:
 
     RUN is a run folder whose operands were kept, or one file of its `operands/`; of a check's folder, and of .samebits,
     the newest ones are taken. A script that does the same with plain
-    torch is written beside them, fit for a bug report.
+    torch is written next to them, ready for a bug report.
 
     Exit status: 0 one result, 1 different results, 2 when nothing can be replayed.
-    """  # noqa: D301 - click wants the character itself
+    """
     if times < 1:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
@@ -44,7 +44,7 @@ def _found(run: Path) -> tuple[RunFolder, Path]:
     kept = operands_in(run)
     if not kept:
         raise RecordingError(
-            f"{open_run(run).path} kept the operands of no operation",
+            f"{open_run(run).path} holds the operands of no operation",
             "`samebits check --level op` keeps those of the operation at which runs diverge",
         )
     return open_run(kept[-1].parent.parent), kept[-1]

@@ -20,7 +20,7 @@ from samebits.runfolder.reading import own_files
     "-o", "--out", type=click.Path(path_type=Path), default=Path("samebits.html"), show_default=True, metavar="PAGE"
 )
 @click.option("--force", is_flag=True, help="Replace PAGE if it exists.")
-@click.option("--no-source", is_flag=True, help="Leave lines of the code out.")
+@click.option("--no-source", is_flag=True, help="Leave out lines of code.")
 @click.argument("path", type=click.Path(path_type=Path), metavar="[CHECK|COST|RESUME|RUN]", default=Path(HOME))
 def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
     """Write one self-contained HTML page about CHECK, COST, RESUME or RUN; if none is named, about the newest here.
@@ -31,7 +31,7 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
     samebits report --no-source
 
     The page asks no network for anything. Exit status: 0 written, 2 not.
-    """  # noqa: D301 - click wants the character itself
+    """
     if out.exists() and not force:
         raise StorageError(f"{out} exists", "add --force to replace it, or name another file with -o")
     home = newest_in(path)

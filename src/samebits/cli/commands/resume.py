@@ -37,7 +37,11 @@ from samebits.runfolder.folder import new_home
     help="TERM lets the script save and end by itself.",
 )
 @click.option(
-    "--saved-at", type=int, multiple=True, metavar="STEPS", help="So many steps are done when it saves (repeatable)."
+    "--saved-at",
+    type=int,
+    multiple=True,
+    metavar="STEPS",
+    help="The script saves after STEPS steps in a way that samebits cannot see (repeatable).",
 )
 @click.option("--during-save", is_flag=True, help="Kill within a save, and leave half of its file.")
 @options.workspace
@@ -50,7 +54,7 @@ from samebits.runfolder.folder import new_home
 def command(
     form: Form, command: tuple[str, ...], more: str, pins: tuple[str, ...], out: Path | None, **given: Any
 ) -> None:
-    """Does COMMAND, killed and started again, go on with the same bits? If not: which state does it not restore?
+    """Does COMMAND, killed and started again, continue with the same bits? If not: which state does it not restore?
 
     \b
     samebits resume train.py --out {run}
@@ -59,9 +63,9 @@ def command(
     samebits resume --signal TERM -- torchrun --nproc-per-node 2 train.py
 
     It is run once uninterrupted, once more until it is killed some steps after a save, and started again in the same
-    folder. Every factor that moves by itself is held still, and each of the two has a copy of the current folder;
-    {run} in COMMAND is a folder of the run's own. Exit status: 0 same bits, 1 different bits, 2 undecided.
-    """  # noqa: D301 - click wants the character itself
+    folder. Every factor that changes between runs is held still, and each of the two has a copy of the current
+    folder; {run} in COMMAND is the run's own folder. Exit status: 0 same bits, 1 different bits, 2 undecided.
+    """
     config = read_config()
     held = settings_from([*(pins or config.pin)])
     request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))

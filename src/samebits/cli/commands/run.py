@@ -50,7 +50,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
     samebits run torchrun --nproc-per-node 2 train.py
 
     Exit status: the command's own; 125 when samebits itself failed.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     plan, understood = _plan(config, **given), parse_command(command)
     home = new_home(out, config.keep)
@@ -59,7 +59,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
         outcome = run_transparent(understood, plan, home)
     finally:
         mark_done(home)
-    with contextlib.suppress(OSError):  # the other end is gone; the status counts all the same
+    with contextlib.suppress(OSError):  # the other end is gone; the status counts anyway
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 

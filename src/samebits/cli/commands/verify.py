@@ -48,9 +48,9 @@ def command(
     samebits verify --update-new-only
     samebits verify train --against .samebits/20260131-120000-4711
 
-    An environment that was never locked is unknown here, and no failure of the code. Exit status: 0 same bits, 1
+    An environment that was never locked is unknown, not a failure of the code. Exit status: 0 same bits, 1
     different bits, 2 unknown here, or undecided.
-    """  # noqa: D301 - click wants the character itself
+    """
     config = read_config()
     recording = None if against is None else open_run(against)
     request = VerifyRequest(lockfile, names, recording, **config.filling(given))

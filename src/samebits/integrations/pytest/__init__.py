@@ -63,11 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add = group.addoption
     add("--samebits-seed", type=int, metavar="N", help="Seed every test from N (default 0, and only tests that ask).")
     add("--samebits-lockfile", metavar="PATH", help="Where expected bits are (default samebits.lock in the rootdir).")
-    add("--samebits-update", action="store_true", help="Take what passing tests name as it is now into the lockfile.")
-    add(
-        "--samebits-update-new-only", action="store_true", help="The same for what is not locked yet, and nothing else."
-    )
-    add("--samebits-remove-unused", action="store_true", help="Remove what is locked and no test asks for any more.")
+    add("--samebits-update", action="store_true", help="Write what passing tests name now into the lockfile.")
+    add("--samebits-update-new-only", action="store_true", help="The same, only for what is not locked yet.")
+    add("--samebits-remove-unused", action="store_true", help="Remove what is locked and no test asks for.")
     add("--samebits-write-in-ci", action="store_true", help="Write the lockfile although CI is set.")
     # For a process that samebits itself starts.
     add("--samebits-call", metavar="DIR", help=SUPPRESS)
@@ -290,7 +288,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """The lockfile is written once, and what it holds for nobody is found."""
+        """Write the lockfile once, and find its entries that no test has."""
         known, path = self.known, self.asked.lockfile
         if not known.passed and not known.unknown and not path.exists():
             return

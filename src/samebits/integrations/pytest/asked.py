@@ -36,7 +36,7 @@ class Options(NamedTuple):
 
     @classmethod
     def given(cls, config: pytest.Config) -> Options:
-        """As they were given."""
+        """The options as they were given."""
         get = config.getoption
         seed, lockfile, folder = (get(f"samebits_{name}") for name in ("seed", "lockfile", "call"))
         path = config.rootpath / "samebits.lock" if lockfile is None else Path(config.invocation_params.dir, lockfile)
@@ -50,7 +50,7 @@ OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 
 
 def options_of(config: pytest.Config) -> Options:
-    """Those of this run."""
+    """The options of this run."""
     return config.stash[OPTIONS]
 
 

@@ -42,5 +42,7 @@ def name_of(form: Form) -> str:
 def find_form(name: str, kind: str) -> Form:
     """The form of that name; UsageError where it has no answers of that kind."""
     if name not in form_names(kind):
-        raise UsageError(f"--format {name} has no form for the answer of `{kind}`", "take text or json")
+        raise UsageError(
+            f"--format {name} has no form for the answer of `{kind}`", f"take one of {', '.join(form_names(kind))}"
+        )
     return cast("Form", importlib.import_module(f"{__name__}.{name}"))

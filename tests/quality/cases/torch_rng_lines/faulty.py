@@ -1,4 +1,4 @@
-"""A deep model written over twenty lines, and no seed: one thing to mend."""
+"""A deep model written over twenty lines, and no seed: one fix for all of them."""
 
 import torch
 from torch import nn
