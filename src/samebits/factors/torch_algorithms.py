@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from samebits.base.sites import user_site, waiting_site
 from samebits.factors.context import FactorContext
 from samebits.factors.switches import TorchSetting, attributes, change
 from samebits.factors.variables import give_fixed_workspace
@@ -22,7 +23,9 @@ class TorchAlgorithms(TorchSetting):
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
     `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
     torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
-    deterministic: the backward of flash attention, for one, goes on adding with atomics. Up to torch 2.9 the flag also
+    deterministic: the backward of flash attention, for one, goes on adding with atomics. `--pin
+    torch-algorithms=replace` computes operations that would raise, and some that race without a word, by formulas of
+    samebits' own that add in a fixed order; it says which, at which line, how often. Up to torch 2.9 the flag also
     makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The
     flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
     all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it
@@ -34,7 +37,7 @@ class TorchAlgorithms(TorchSetting):
     explanation = "an operation whose result depends on timing"
     fix = "call torch.use_deterministic_algorithms(True) at {place}"
     fix_unplaced = "call torch.use_deterministic_algorithms(True) at the start"
-    choices = ("strict", "warn")
+    choices = ("strict", "warn", "replace")
     selects_algorithm = True
     may_raise = True
     priced = ("pinned",)
@@ -52,6 +55,8 @@ class TorchAlgorithms(TorchSetting):
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
             self._hold(torch, context)
+            if context.setting.value == "replace":
+                _replace(torch, context)
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
         """A program that switches it off, or asks for warnings, keeps deterministic kernels and gets no new error."""
@@ -91,6 +96,19 @@ class TorchAlgorithms(TorchSetting):
             return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
+
+
+def _replace(torch: ModuleType, context: FactorContext) -> None:
+    """Put our formulas in the place of operations that race or refuse, and count what they answer."""
+    # Whoever reads recordings imports this module without torch.
+    from samebits.ops.overrides import knows_of_replacements, replace
+
+    def heard(name: str) -> None:
+        context.replaced[name, user_site() or waiting_site()] += 1
+
+    context.undo.callback(replace(heard))
+    asks = "_get_deterministic_algorithms"
+    context.set(torch._C, asks, knows_of_replacements(getattr(torch._C, asks)))
 
 
 def _tell(inductor: Any, context: FactorContext, is_on: bool) -> None:
