@@ -27,6 +27,13 @@ def max_pool_backward(dims: int, grad_output: Tensor, self: Tensor, indices: Ten
     return at_planes(grad_output, indices, self, dims)
 
 
+def fractional_max_pool_backward(
+    dims: int, grad_output: Tensor, self: Tensor, kernel_size: object, output_size: object, indices: Tensor
+) -> Tensor:
+    """The same for windows whose places were drawn."""
+    return at_planes(grad_output, indices, self, dims)
+
+
 def max_pool3d_backward(grad_output: Tensor, self: Tensor, *arguments: object) -> Tensor:
     """The same; the indices come last, after the sizes of the window."""
     indices = arguments[-1]
@@ -34,7 +41,7 @@ def max_pool3d_backward(grad_output: Tensor, self: Tensor, *arguments: object) -
     return at_planes(grad_output, indices, self, 3)
 
 
-def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[int], *sizes: object) -> Tensor:
+def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[int], *sizes: object) -> Tensor | None:
     """Zeros, and each value at its place in its plane; of several for one place, the one that torch puts last.
 
     Args:
@@ -51,7 +58,7 @@ def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[i
         IndexError, RuntimeError: an index lies outside its plane.
     """
     if self.shape != indices.shape or self.numel() == 0 or len(output_size) != dims:
-        return NotImplemented
+        return None
     planes = self.shape[:-dims].numel()
     found = self.new_zeros(planes, torch.Size(output_size).numel())
     rows = torch.arange(planes, device=self.device).unsqueeze(1)
@@ -59,16 +66,17 @@ def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[i
     return shaped(found.view(*self.shape[:-dims], *output_size), self)
 
 
-def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor | None:
     """A copy of `self`, seen as one row, with the source put or added at the indices.
 
     Args:
         self: any shape and dtype.
         index: int64, any shape.
         source: as many elements as `index`, of the dtype of `self`.
+        accumulate: added, instead of put there.
     """
     if index.numel() != source.numel() or source.dtype != self.dtype or index.dtype != torch.int64:
-        return NotImplemented
+        return None
     found = self.clone(memory_format=torch.contiguous_format)
     found.view(-1).index_put_((index.flatten(),), source.flatten(), accumulate)
     return found
@@ -76,7 +84,7 @@ def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -
 
 def scatter_reduce(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
+) -> Tensor | None:
     """The product at each place of `self` and of what `src` has for it, in the order of `src`.
 
     Args:
@@ -88,7 +96,7 @@ def scatter_reduce(
         include_self: what is in `self` is a factor, too.
     """
     if reduce != "prod" or not _is_simple(self, index, src):
-        return NotImplemented
+        return None
     places = torch.arange(self.numel(), device=self.device).view(self.shape)
     keys = places.gather(dim, index).flatten()
     values = src[tuple(slice(size) for size in index.shape)].flatten()
@@ -102,7 +110,7 @@ def _is_simple(self: Tensor, index: Tensor, src: Tensor) -> bool:
 
 
 def _products(size: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """The product of the rows of each key as they follow one another, and how many there are: (size, D) and (size, 1)."""
+    """The product of the rows of each key, in their order, (size, D), and how many there are, (size, 1)."""
     order = keys.argsort(stable=True)
     bounds = torch.searchsorted(keys[order], torch.arange(size + 1, device=keys.device))
     found = torch.segment_reduce(wide(values)[order], "prod", offsets=bounds, unsafe=True, initial=1)
@@ -113,19 +121,19 @@ def _with_self(self: Tensor, found: Tensor, counts: Tensor, include_self: bool) 
     return torch.where(counts > 0, (found * self if include_self else found).to(self.dtype), self)
 
 
-def scatter_multiply(self: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+def scatter_multiply(self: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor | None:
     """`scatter_reduce` as it was called before: `multiply`; `add` is left to torch."""
-    return scatter_reduce(self, dim, index, src, "prod") if reduce == "multiply" else NotImplemented
+    return scatter_reduce(self, dim, index, src, "prod") if reduce == "multiply" else None
 
 
-def scatter_multiply_by(self: Tensor, dim: int, index: Tensor, value: float, *, reduce: str) -> Tensor:
+def scatter_multiply_by(self: Tensor, dim: int, index: Tensor, value: float, *, reduce: str) -> Tensor | None:
     """The same with one number for all places."""
     return scatter_multiply(self, dim, index, self.new_full(index.shape, value), reduce=reduce)
 
 
 def index_reduce(
     self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
+) -> Tensor | None:
     """Slices of `source` reduced into those slices of `self` that `index` names, in the order of `source`.
 
     Args:
@@ -136,12 +144,15 @@ def index_reduce(
         reduce: `prod`, `mean`, `amax` or `amin`.
         include_self: what is in `self` counts, too.
     """
-    if self.dim() == 0 or index.dim() != 1 or not _is_simple(self, index.expand_as(source), source):
-        return NotImplemented
+    if index.dim() != 1 or self.dim() == 0 or source.dim() != self.dim() or source.shape[dim] != index.numel():
+        return None
+    shape = [1] * self.dim()
+    shape[dim] = -1
+    places = index.view(shape).expand_as(source)
+    if not _is_simple(self, places, source):
+        return None
     if reduce in ("amax", "amin"):
-        shape = [1] * self.dim()
-        shape[dim] = -1
-        return self.scatter_reduce(dim, index.view(shape).expand_as(source), source, reduce, include_self=include_self)
+        return self.scatter_reduce(dim, places, source, reduce, include_self=include_self)
     rows = source.movedim(dim, 0)
     size = self.shape[dim]
     if reduce == "prod":
@@ -156,3 +167,127 @@ def index_reduce(
     own = self.movedim(dim, 0).flatten(1)
     result = _with_self(own, found, counts, include_self and reduce == "prod")
     return result.view(size, *rows.shape[1:]).movedim(0, dim).contiguous()
+
+
+def embedding_bag_backward(
+    grad: Tensor,
+    indices: Tensor,
+    offset2bag: Tensor,
+    bag_size: Tensor,
+    maximum_indices: Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: Tensor | None,
+    padding_idx: int = -1,
+) -> Tensor | None:
+    """The gradient of the table for bags of which the maximum counts; torch answers for sums and means.
+
+    Args:
+        grad: (B, D), floating.
+        indices: not looked at, no more than `offset2bag` and what follows.
+        offset2bag: of each index.
+        bag_size: (B): an empty bag has no maximum.
+        maximum_indices: (B, D): the row that each element of a bag is from.
+        num_weights: rows of the table.
+        scale_grad_by_freq: not with maxima.
+        mode: 2 for maxima.
+        per_sample_weights: not with maxima.
+        padding_idx: a row that is in no bag.
+
+    Returns:
+        (num_weights, D) of the dtype of `grad`.
+    """
+    if mode != _BAG_MAX:
+        return None
+    width = grad.shape[1]
+    is_there = (bag_size > 0).unsqueeze(1) & (maximum_indices >= 0)
+    columns = torch.arange(width, device=grad.device)
+    keys = maximum_indices.where(is_there, 0).long() * width + columns
+    values = wide(grad).where(is_there, 0)
+    return add_at(num_weights * width, keys.flatten(), values.flatten()).view(num_weights, width).to(grad.dtype)
+
+
+def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor | None:
+    """The weights of each number, added up.
+
+    Args:
+        self: (M), whole numbers from 0.
+        weights: (M); without them torch's kernel does not race.
+        minlength: how long the result is at least.
+
+    Returns:
+        float32 for weights of float32, else float64.
+    """
+    if weights is None or self.dim() != 1 or self.numel() == 0 or self.shape != weights.shape or minlength < 0:
+        return None
+    least, most = (int(one) for one in self.aminmax())
+    if self.is_floating_point() or least < 0:
+        return None
+    values = weights if weights.dtype == torch.float32 else weights.double()
+    return add_at(max(most + 1, minlength), self.long(), values)
+
+
+def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor | None:
+    """How many elements lie in each of `bins` equal parts of [min, max], counted as whole numbers.
+
+    Args:
+        self: any shape, floating; others are left to torch.
+        bins: number of parts.
+        min: where the first begins; as large as `max`, the smallest element takes its place.
+        max: where the last ends.
+
+    Returns:
+        (bins) of the dtype of `self`.
+    """
+    if not self.is_floating_point() or bins <= 0 or self.numel() == 0:
+        return None
+    low, high = (torch.tensor(float(one), dtype=self.dtype, device=self.device) for one in (min, max))
+    if min == max:
+        low, high = self.aminmax()
+        is_one = low == high
+        low, high = low - is_one.to(self.dtype), high + is_one.to(self.dtype)
+    if not bool((low <= high) & low.isfinite() & high.isfinite()):
+        return None
+    x = self.flatten()
+    is_inside = (x >= low) & (x <= high)
+    place = ((x - low) * bins / (high - low)).where(is_inside, 0).long().clamp(max=bins - 1)
+    return add_at(bins, place, is_inside.long()).to(self.dtype)
+
+
+def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] | None:
+    """The lower median along a dimension, and of several elements of that value the first; NaN where there is one.
+
+    Args:
+        self: any shape with elements along `dim`, any real dtype.
+        dim: along which the elements lie.
+        keepdim: the result keeps that dimension, with one element.
+
+    Returns:
+        Values of the dtype of `self`, and indices, int64.
+    """
+    return _ranked(self, dim, keepdim, skips_nan=False)
+
+
+def nanmedian(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] | None:
+    """The same of what is not NaN; NaN where nothing else is."""
+    return _ranked(self, dim, keepdim, skips_nan=True)
+
+
+def _ranked(self: Tensor, dim: int, keepdim: bool, skips_nan: bool) -> tuple[Tensor, Tensor] | None:
+    if self.dim() == 0 or self.numel() == 0:
+        return None
+    # Stable, and NaN comes last.
+    values, places = self.sort(dim=dim, stable=True)
+    size = self.shape[dim]
+    is_nan = values.isnan()
+    counted = size - is_nan.sum(dim, keepdim=True)
+    middle = ((counted - 1) // 2).clamp(min=0)
+    if not skips_nan:
+        middle = torch.where(counted < size, counted, middle)
+    # The first of its value, wherever the middle lies among them.
+    chosen = values.gather(dim, middle)
+    is_same = (values == chosen) | (is_nan & chosen.isnan())
+    first = is_same.to(torch.uint8).argmax(dim, keepdim=True)
+    found = chosen, places.gather(dim, first)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))

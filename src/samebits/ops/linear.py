@@ -1,7 +1,7 @@
 """Linear maps along one dimension each, and their gradients: pooling by means, resampling.
 
-The gradient of `y = x @ W.T` along a dimension is `grad @ W`. W has few columns that are not zero in any one row, near to
-one another, so the product is made in bands. How a kernel of torch's splits a product is fixed by its size.
+The gradient of `y = x @ W.T` along a dimension is `grad @ W`. In a row of W only a few neighbours are not zero, so the
+product is made in bands.
 """
 
 from __future__ import annotations
@@ -93,4 +93,5 @@ def resampled(kind: Callable[..., Tensor], inputs: int, outputs: int, corners: b
     unit = torch.eye(inputs, dtype=torch.float64, device="cpu")
     if kind is torch.ops.aten.upsample_linear1d.default:
         return LinearMap(kind(unit[None], [outputs], corners, scale)[0].t().contiguous())
-    return LinearMap(kind(unit[None, :, :, None], [outputs, 1], corners, scale, None)[0, :, :, 0].t().contiguous())
+    # Along the last dimension: planes one element wide are resampled wrongly with antialias (torch 2.13).
+    return LinearMap(kind(unit[None, :, None, :], [1, outputs], corners, None, scale)[0, :, 0, :].t().contiguous())

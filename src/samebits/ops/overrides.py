@@ -1,7 +1,7 @@
 """Formulas in the place of torch's kernels: put in at a device's dispatch key, and taken out again.
 
-Autograd, autocast, fake tensors and torch.compile lie above that key and stay what they are: `X_backward` is differentiated
-as before, and only what it runs is another. It is the process whose kernels are replaced, not the thread.
+Autograd, autocast, fake tensors and torch.compile lie above that key and stay what they are: `X_backward` is
+differentiated as before, and only what it runs is another. Kernels are replaced in the process, for all its threads.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def _install() -> None:
             # torch says once in a process that a kernel was overridden: that is what we are here for.
             warnings.simplefilter("ignore")
             for one, name, key in places:
-                library = torch.library.Library("aten", "IMPL", key)
+                library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
                 _installed.append(library)
                 kernel = _kernel(one.formula, name, torch.library.get_kernel(f"aten::{name}", key))
-                library.impl(name, kernel, key, with_keyset=True, allow_override=True)
+                library.impl(name, kernel, key, with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
     except BaseException:
         _take_out()
         raise
@@ -92,7 +92,7 @@ def _install() -> None:
 
 def _take_out() -> None:
     while _installed:
-        _installed.pop()._destroy()
+        _installed.pop()._destroy()  # type: ignore[no-untyped-call]
 
 
 def _keys(one: Replacement, name: str) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
         given = {one: value for one, value in kwargs.items() if one not in outs}
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             found = formula(*args, **given)
-            if found is not NotImplemented:
+            if found is not None:
                 for heard in tuple(_listeners):
                     heard(short)
                 if is_inplace:

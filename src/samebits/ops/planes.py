@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor
 
 from samebits.ops.linear import means, resampled, transposed
@@ -73,7 +72,10 @@ def upsample_backward(
     Args:
         kind: torch's operation along one dimension, which gives the weights.
         grad_output: (N, C, *output_size), floating.
-        output_size, input_size, align_corners, scales: as in torch; `input_size` is (N, C, ...).
+        output_size: of a plane.
+        input_size: (N, C, ...).
+        align_corners: the centres of the corners lie upon one another.
+        *scales: factors that were given instead of sizes, or None.
 
     Returns:
         `input_size`, of the dtype and memory format of `grad_output`.
@@ -84,7 +86,7 @@ def upsample_backward(
     return transposed(grad_output, maps, grad_output)
 
 
-def reflection_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor:
+def reflection_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor | None:
     """What was mirrored over an edge comes back to where it was taken from.
 
     Args:
@@ -98,17 +100,17 @@ def reflection_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence
     return _unpadded(grad_output, self, padding, lambda part, dim: part.flip(dim), 1)
 
 
-def replication_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor:
+def replication_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor | None:
     """What was repeated from an edge is added there; otherwise like `reflection_pad_backward`."""
     return _unpadded(grad_output, self, padding, lambda part, dim: part.sum(dim, keepdim=True), 0)
 
 
 def _unpadded(
     grad: Tensor, self: Tensor, padding: Sequence[int], folded: Callable[[Tensor, int], Tensor], gap: int
-) -> Tensor:
+) -> Tensor | None:
     """`folded` makes of the gradient of a pad what is added to the inputs `gap` away from that edge."""
     if min(padding) < 0:
-        return NotImplemented
+        return None
     found = wide(grad)
     for number, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True), 1):
         dim = found.dim() - number

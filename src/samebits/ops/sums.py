@@ -16,7 +16,7 @@ def wide(x: Tensor) -> Tensor:
 
 
 def total(x: Tensor) -> Tensor:
-    """The sum of all elements, of any shape, in an order that no number of threads changes: of rows, then of their sums."""
+    """The sum of all elements, of any shape: of rows, then of their sums, so that no number of threads matters."""
     x = x.flatten()
     while x.numel() > _ROW:
         x = functional.pad(x, (0, -x.numel() % _ROW)).view(-1, _ROW).sum(1)
@@ -43,7 +43,8 @@ def at_planes(values: Tensor, indices: Tensor, like: Tensor, dims: int) -> Tenso
     """The sum of the values at each place of a plane.
 
     Args:
-        values, indices: (*planes, *pooled); each index counts the places of its own plane.
+        values: (*planes, *pooled), floating.
+        indices: of the same shape, int64; each counts the places of its own plane.
         like: (*planes, *whole), for the shape and dtype of the result.
         dims: how many of the last dimensions make a plane.
     """

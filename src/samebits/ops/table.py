@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from samebits.ops import indices, losses, planes
+from samebits.ops import grids, indices, losses, planes, scans
 
-# Takes what the operation takes, without where to write, and returns what it returns, or NotImplemented where torch's
-# own kernel has to answer: it does not race there, or refuses for good reason.
+# Takes what the operation takes, without where to write, and returns what it returns, or None where torch's own kernel
+# has to answer: it does not race there, or refuses for good reason.
 Formula = Callable[..., Any]
 
 
@@ -47,9 +47,7 @@ TABLE = (
         Replacement(f"_adaptive_avg_pool{dims}d_backward", partial(planes.adaptive_avg_pool_backward, dims))
         for dims in (2, 3)
     ),
-    *(
-        Replacement(f"adaptive_max_pool{dims}d_backward", partial(indices.max_pool_backward, dims)) for dims in (2, 3)
-    ),
+    *(Replacement(f"adaptive_max_pool{dims}d_backward", partial(indices.max_pool_backward, dims)) for dims in (2, 3)),
     *(
         Replacement(f"{name}_backward", partial(planes.upsample_backward, kind.default))
         for name, kind in _RESAMPLING.items()
@@ -58,16 +56,25 @@ TABLE = (
     Replacement("scatter.reduce", indices.scatter_multiply),
     Replacement("scatter.value_reduce", indices.scatter_multiply_by),
     Replacement("index_reduce", indices.index_reduce),
+    *(Replacement(f"grid_sampler_{dims}d_backward", grids.grid_sampler_backward) for dims in (2, 3)),
+    Replacement("cudnn_grid_sampler_backward", grids.cudnn_grid_sampler_backward),
     Replacement("avg_pool3d_backward", planes.avg_pool3d_backward),
     Replacement("max_pool3d_with_indices_backward", indices.max_pool3d_backward),
     *(
-        Replacement(f"reflection_pad{dims}d_backward", planes.reflection_pad_backward) for dims in (1, 3)
+        Replacement(f"fractional_max_pool{dims}d_backward", partial(indices.fractional_max_pool_backward, dims))
+        for dims in (2, 3)
     ),
-    *(
-        Replacement(f"replication_pad{dims}d_backward", planes.replication_pad_backward) for dims in (1, 2, 3)
-    ),
-    *(
-        Replacement(f"max_unpool{dims}d", partial(indices.max_unpool, dims), on_cpu=True) for dims in (2, 3)
-    ),
+    Replacement("_ctc_loss_backward", losses.ctc_loss_backward),
+    Replacement("_ctc_loss_backward.Tensor", losses.ctc_loss_backward),
+    *(Replacement(f"reflection_pad{dims}d_backward", planes.reflection_pad_backward) for dims in (1, 3)),
+    *(Replacement(f"replication_pad{dims}d_backward", planes.replication_pad_backward) for dims in (1, 2, 3)),
+    *(Replacement(f"max_unpool{dims}d", partial(indices.max_unpool, dims), on_cpu=True) for dims in (2, 3)),
     Replacement("put_", indices.put, on_cpu=True),
+    Replacement("_embedding_bag_dense_backward", indices.embedding_bag_backward),
+    Replacement("bincount", indices.bincount),
+    Replacement("histc", indices.histc),
+    Replacement("median.dim", indices.median),
+    Replacement("nanmedian.dim", indices.nanmedian),
+    Replacement("cumprod", scans.cumprod),
+    Replacement("_logcumsumexp", scans.logcumsumexp),
 )

@@ -237,7 +237,7 @@ class Replaced(Note, sort="replaced"):
 
     @classmethod
     def told(cls, folder: Path) -> str:
-        """All of a run in a line, without the line's number where no line is known; empty where nothing was replaced."""
+        """All of a run in one line: operations, lines where they are known, calls; empty where nothing was replaced."""
         calls: dict[tuple[str, str], int] = {}
         for note in read_notes(folder, Replaced):
             place = f"{note.site.place}, " if note.site else ""

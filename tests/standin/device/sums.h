@@ -26,7 +26,7 @@ inline const std::map<std::string, Sum> kRaces{
     {"embedding_dense_backward", {0}},
     {"convolution_backward", {0}},
     {"scatter_reduce", {3, 0, -1, -1, "scatter_reduce_cuda_kernel"}},
-    {"cumsum", {0, -1, -1, -1, "cumsum_cuda_kernel"}},
+    {"cumsum", {0}},
     {"bincount", {1, -1, -1, -1, "_bincount_cuda"}},
     {"_adaptive_avg_pool2d_backward", refusing("adaptive_avg_pool2d_backward_cuda")},
     {"_adaptive_avg_pool3d_backward", refusing("adaptive_avg_pool3d_backward_cuda")},
