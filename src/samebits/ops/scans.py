@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from samebits.ops.sums import wide
+
 # Elements of a block. Of several rows torch scans each by itself, in a fixed order.
 _BLOCK = 1024
 
@@ -37,7 +39,7 @@ def _scanned(
 ) -> Tensor | None:
     if x.dim() == 0 or x.numel() == 0 or x.numel() != x.shape[dim] or not x.is_floating_point():
         return None
-    return _row(x.flatten(), scan, joined, neutral).view(x.shape)
+    return _row(wide(x).flatten(), scan, joined, neutral).view(x.shape).to(x.dtype)
 
 
 def _row(
