@@ -1,4 +1,4 @@
-"""What deterministic formulas cost beside torch's own kernels, and beside torch's own deterministic way where it has one.
+"""What deterministic formulas cost beside torch's own kernels, and beside its own deterministic way where it has one.
 
     python benchmarks/ops.py [WORD ...]
 
@@ -175,9 +175,8 @@ def main():
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.set_num_threads(1)
-    print(
-        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, 1 of {os.cpu_count()} cores\n"
-    )
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    print(f"{versions}, {platform.machine()}, one of {os.cpu_count()} cores\n")
     print(f"{'forward and backward':<42}{'original':>10}{'ours':>10}{'times':>7}{'torch itself':>13}   MiB")
     for name, call, other, *shapes in CASES:
         if not all(word in name for word in sys.argv[1:]):

@@ -1,13 +1,16 @@
 """Calls of every operation that is replaced, by the public functions that users call."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from samebits.ops import overrides
 from samebits.ops.table import TABLE
 
 
@@ -19,8 +22,7 @@ class Case:
         op: that is replaced.
         call: of tensors that want gradients; returns one tensor.
         shapes: of these.
-        make: of a shape, the values.
-        ties: values come several times, so that a gradient in the sense of a limit there is none.
+        wants_gradient: the operation can be differentiated, or is called by a backward.
         twice: torch differentiates the gradient, too.
     """
 
@@ -28,7 +30,6 @@ class Case:
     call: Callable[..., Tensor]
     shapes: tuple[tuple[int, ...], ...]
     wants_gradient: bool = True
-    ties: bool = False
     twice: bool = True
 
 
@@ -96,11 +97,6 @@ def _fractional3(x: Tensor) -> Tensor:
     return functional.fractional_max_pool3d(x, 3, output_size=(3, 4, 3), _random_samples=samples)
 
 
-def _pooled_apart(x: Tensor) -> tuple[Tensor, Tensor]:
-    pooled, indices = functional.max_pool2d(x.detach(), 2, return_indices=True)
-    return pooled, indices
-
-
 def _unpool2(x: Tensor) -> Tensor:
     base = torch.arange(x.numel()).view(x.shape) * 5 % 64
     return functional.max_unpool2d(x, _like(base, x), 2, output_size=(8, 8))
@@ -127,6 +123,14 @@ def _multiplied(x: Tensor, src: Tensor) -> Tensor:
     index = _like(_numbers(src.numel(), x.shape[1]).view(src.shape), x)
     with torch.no_grad():
         return x.scatter(1, index, src, reduce="multiply") + x.scatter(1, index, 0.5, reduce="multiply")
+
+
+def _sparse(x: Tensor, y: Tensor) -> Tensor:
+    return torch.sparse.mm((x * (x > 0)).to_sparse(), y)
+
+
+def _rows(x: Tensor, y: Tensor) -> Tensor:
+    return torch.addmm(x[:, :5], (x * (x > 0)).to_sparse_csr(), y, beta=0.5, alpha=2)
 
 
 CASES = {
@@ -240,6 +244,8 @@ CASES = {
     "histc bounds": Case("histc", lambda x: torch.histc(x, 10, -1, 1), ((700,),), wants_gradient=False),
     "median": Case("median.dim", lambda x: x.median(1).values, ((7, 12),)),
     "nanmedian": Case("nanmedian.dim", lambda x: x.nanmedian(0, keepdim=True).values, ((7, 12),)),
+    "sparse mm": Case("addmm", _sparse, ((9, 6), (6, 5)), twice=False),
+    "sparse rows": Case("addmm", _rows, ((9, 6), (6, 5)), wants_gradient=False),
     "cumprod": Case("cumprod", lambda x: (x * 0.01 + 1).cumprod(0), ((3000,),)),
     "logcumsumexp": Case("_logcumsumexp", lambda x: x.logcumsumexp(1), ((1, 3000),)),
 }
@@ -263,6 +269,21 @@ def results(case: Case, dtype: torch.dtype, device: str) -> list[Tensor]:
         grad = torch.randn(found.shape, generator=generator, dtype=torch.float64).bfloat16().to(dtype).to(device)
         gradients = torch.autograd.grad(found, given, grad)
     return [one.detach().cpu() for one in (found, *gradients)]
+
+
+@contextmanager
+def on_cpu() -> Iterator[Counter[str]]:
+    """Formulas in the place of the CPU's kernels, too: where each is ours; how often each operation was replaced."""
+    heard, table = Counter[str](), overrides.TABLE
+    overrides.TABLE = tuple(replace(one, on_cpu=True) for one in TABLE)
+    try:
+        end = overrides.replace(lambda name: heard.update([name]))
+        try:
+            yield heard
+        finally:
+            end()
+    finally:
+        overrides.TABLE = table
 
 
 def unnamed() -> set[str]:

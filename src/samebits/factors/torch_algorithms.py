@@ -88,12 +88,17 @@ class TorchAlgorithms(TorchSetting):
     def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")
         took = torch is not None and torch.are_deterministic_algorithms_enabled()
+        if took and context.setting.value == "replace" and not context.ended:
+            from samebits.ops.overrides import taken_over
+
+            if other := taken_over():
+                return other
         return "" if took and context.setting.value == "warn" else super().verify(context)
 
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
         if refused:
-            return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass"
+            return "torch-algorithms is pinned; torch-algorithms=replace computes most of these, =warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 

@@ -169,6 +169,37 @@ def index_reduce(
     return result.view(size, *rows.shape[1:]).movedim(0, dim).contiguous()
 
 
+def sparse_addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor | None:
+    """`beta * self + alpha * mat1 @ mat2`, the elements of each row of `mat1` in the order in which they are stored.
+
+    Args:
+        self: (M, N), or what expands to it; dense.
+        mat1: (M, K), sparse in coordinates or in compressed rows; other layouts are left to torch.
+        mat2: (K, N), dense; all of one floating dtype. As many rows of N elements are held as `mat1` has elements.
+        beta: where it is 0, nothing of `self` counts.
+        alpha: of the product.
+    """
+    if mat1.layout not in (torch.sparse_coo, torch.sparse_csr) or not (self.layout is mat2.layout is torch.strided):
+        return None
+    if (
+        mat1.dim() != 2
+        or mat1.dense_dim()
+        or not mat1.is_floating_point()
+        or not mat1.dtype == mat2.dtype == self.dtype
+    ):
+        return None
+    given = mat1.to_sparse_coo()  # type: ignore[no-untyped-call]
+    rows, columns = given._indices()
+    values = wide(given._values()).unsqueeze(1) * wide(mat2)[columns]
+    found = add_at(mat1.shape[0], rows, values) * alpha
+    return (found if beta == 0 else found + wide(self) * beta).to(self.dtype)
+
+
+def sparse_mm(self: Tensor, mat2: Tensor) -> Tensor | None:
+    """`self @ mat2`, as `sparse_addmm`."""
+    return sparse_addmm(mat2.new_zeros(1), self, mat2, beta=0)
+
+
 def embedding_bag_backward(
     grad: Tensor,
     indices: Tensor,

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from samebits.ops.sums import shaped, wide
 
-# Columns of a band. With more of them MKL was seen to split sums by the number of threads.
-_BAND = 16
+# Columns of a band: with more of them, MKL was seen to split sums by the number of threads. So short sums have none.
+_BAND, _SHORT = 16, 16
 
 
 class LinearMap:
@@ -30,9 +30,10 @@ class LinearMap:
         self._matrix = matrix
         self._copies: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
         self._bands: list[tuple[int, int, int, int]] = []
-        for first in range(0, self.inputs, _BAND):
-            rows = matrix[:, first : first + _BAND].ne(0).any(1).nonzero().flatten().tolist() or [0]
-            self._bands.append((first, min(first + _BAND, self.inputs), rows[0], rows[-1] + 1))
+        width = _BAND if self.outputs > _SHORT else self.inputs
+        for first in range(0, self.inputs, width):
+            rows = matrix[:, first : first + width].ne(0).any(1).nonzero().flatten().tolist() or [0]
+            self._bands.append((first, min(first + width, self.inputs), rows[0], rows[-1] + 1))
 
     def transposed(self, grad: Tensor, dim: int) -> Tensor:
         """The gradient of the input: `grad` with `inputs` instead of `outputs` elements along `dim`.
@@ -43,12 +44,13 @@ class LinearMap:
         # Split products of a lower precision would not do.
         dtype = grad.dtype if _multiplies_exactly() else torch.float64
         rows = grad.reshape(shape[:dim].numel(), self.outputs, shape[dim + 1 :].numel()).to(dtype)
-        found = rows.new_empty(rows.shape[0], self.inputs, rows.shape[2])
-        for (first, last, low, high), band in zip(self._bands, self._on(grad.device, dtype), strict=True):
+        parts = []
+        for (_, _, low, high), band in zip(self._bands, self._on(grad.device, dtype), strict=True):
             if rows.shape[2] == 1:
-                torch.mm(rows[:, low:high, 0], band, out=found[:, first:last, 0])
+                parts.append((rows[:, low:high, 0] @ band).unsqueeze(2))
             else:
-                found[:, first:last] = torch.bmm(band.t().expand(rows.shape[0], -1, -1), rows[:, low:high])
+                parts.append(torch.bmm(band.t().expand(rows.shape[0], -1, -1), rows[:, low:high]))
+        found = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return found.to(grad.dtype).view(*shape[:dim], self.inputs, *shape[dim + 1 :])
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> list[Tensor]:

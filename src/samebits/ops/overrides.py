@@ -29,7 +29,7 @@ for _name in ("AutocastCUDA", "AutocastPrivateUse1"):
 Heard = Callable[[str], None]
 _lock = threading.RLock()
 _listeners: list[Heard] = []
-_installed: list[torch.library.Library] = []
+_installed: list[tuple[str, str, torch.library.Library]] = []
 
 
 class AlreadyReplacedError(SamebitsError, RuntimeError):
@@ -82,7 +82,7 @@ def _install() -> None:
             warnings.simplefilter("ignore")
             for one, name, key in places:
                 library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
-                _installed.append(library)
+                _installed.append((name, key, library))
                 kernel = _kernel(one.formula, name, torch.library.get_kernel(f"aten::{name}", key))
                 library.impl(name, kernel, key, with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
     except BaseException:
@@ -92,15 +92,24 @@ def _install() -> None:
 
 def _take_out() -> None:
     while _installed:
-        _installed.pop()._destroy()  # type: ignore[no-untyped-call]
+        _installed.pop()[2]._destroy()  # type: ignore[no-untyped-call]
+
+
+def taken_over() -> str:
+    """Which operation somebody else has replaced meanwhile, as a clause; empty where all are ours."""
+    for name, key, _ in tuple(_installed):
+        if __file__ not in (other := _python_kernel(name, key)):
+            return f"{name} was replaced on {key} by {other or 'another kernel'}"
+    return ""
 
 
 def _keys(one: Replacement, name: str) -> Iterator[str]:
     """The dispatch keys at which an overload is replaced: those of devices that are there and have a kernel for it."""
-    for key in (*ACCELERATORS, *(("CPU",) if one.on_cpu else ())):
-        is_there = torch._C._dispatch_has_computed_kernel_for_dispatch_key("aten::empty.memory_format", key)
+    for device in (*ACCELERATORS, *(("CPU",) if one.on_cpu else ())):
+        key, on_cpu = f"{one.layout}{device}", f"{one.layout}CPU"
+        is_there = torch._C._dispatch_has_computed_kernel_for_dispatch_key("aten::empty.memory_format", device)
         # What is composed of other operations comes to those.
-        is_kernel = any(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", own) for own in (key, "CPU"))
+        is_kernel = any(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", own) for own in (key, on_cpu))
         if is_there and is_kernel and torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", key):
             yield key
 

@@ -24,11 +24,13 @@ class Replacement:
         name: below `aten`, with its overload where there are several; those that write the same result come with it.
         formula: computes the result.
         on_cpu: torch's kernel for the CPU races or refuses, too.
+        layout: what dispatch keys begin with; empty for dense tensors.
     """
 
     name: str
     formula: Formula
     on_cpu: bool = False
+    layout: str = ""
 
 
 _aten = torch.ops.aten
@@ -77,4 +79,8 @@ TABLE = (
     Replacement("nanmedian.dim", indices.nanmedian),
     Replacement("cumprod", scans.cumprod),
     Replacement("_logcumsumexp", scans.logcumsumexp),
+    Replacement("addmm", indices.sparse_addmm, layout="Sparse"),
+    Replacement("addmm", indices.sparse_addmm, layout="SparseCsr"),
+    Replacement("mm", indices.sparse_mm, layout="Sparse"),
+    Replacement("mm", indices.sparse_mm, layout="SparseCsr"),
 )
