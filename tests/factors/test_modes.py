@@ -81,7 +81,7 @@ def test_warn_lets_it_pass_and_is_never_called_deterministic() -> None:
 
     assert [REFUSED in str(warning.message) for warning in told] == [True]
     assert not status["torch-algorithms"].is_pinned
-    with pytest.raises(UsageError, match="takes strict or warn, got 'loud'"):
+    with pytest.raises(UsageError, match="takes strict or warn or replace, got 'loud'"):
         samebits.pin(values={"torch-algorithms": "loud"})
 
 

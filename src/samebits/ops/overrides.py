@@ -96,10 +96,13 @@ def _take_out() -> None:
 
 
 def taken_over() -> str:
-    """Which operation somebody else has replaced meanwhile, as a clause; empty where all are ours."""
+    """Which operation somebody else has replaced meanwhile, as a clause; empty where none.
+
+    At the end of the process it is too late to ask: torch has put all kernels back by then.
+    """
     for name, key, _ in tuple(_installed):
-        if __file__ not in (other := _python_kernel(name, key)):
-            return f"{name} was replaced on {key} by {other or 'another kernel'}"
+        if (other := _python_kernel(name, key)) and __file__ not in other:
+            return f"{name} was replaced on {key} by {other}"
     return ""
 
 
