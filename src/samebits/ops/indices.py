@@ -146,27 +146,27 @@ def index_reduce(
     """
     if index.dim() != 1 or self.dim() == 0 or source.dim() != self.dim() or source.shape[dim] != index.numel():
         return None
-    shape = [1] * self.dim()
-    shape[dim] = -1
-    places = index.view(shape).expand_as(source)
+    alone = [1] * self.dim()
+    alone[dim] = -1
+    places = index.view(alone).expand_as(source)
     if not _is_simple(self, places, source):
         return None
     if reduce in ("amax", "amin"):
         return self.scatter_reduce(dim, places, source, reduce, include_self=include_self)
-    rows = source.movedim(dim, 0)
-    size = self.shape[dim]
+    rows, own = (one.movedim(dim, 0) for one in (source, self))
+    size, shape = own.shape[0], own.shape
+    rows, own = (one.reshape(one.shape[0], shape[1:].numel()) for one in (rows, own))
     if reduce == "prod":
-        found, counts = _products(size, index, rows.flatten(1))
+        found, counts = _products(size, index, rows)
     else:
         counts = add_at(size, index, torch.ones_like(index, dtype=torch.int64)).unsqueeze(1)
-        found = add_at(size, index, wide(rows).flatten(1))
+        found = add_at(size, index, wide(rows))
         if include_self:
-            found = (found + wide(self).movedim(dim, 0).flatten(1)) / (counts + 1)
+            found = (found + wide(own)) / (counts + 1)
         else:
             found = found / counts.clamp(min=1)
-    own = self.movedim(dim, 0).flatten(1)
     result = _with_self(own, found, counts, include_self and reduce == "prod")
-    return result.view(size, *rows.shape[1:]).movedim(0, dim).contiguous()
+    return result.view(shape).movedim(0, dim).contiguous()
 
 
 def sparse_addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor | None:

@@ -35,13 +35,14 @@ def nll_loss2d_forward(
         return None
     is_counted = target != ignore_index
     index = target.where(is_counted, 0)
-    picked = wide(self.gather(1, index.unsqueeze(1)).squeeze(1))
-    weights = is_counted.to(picked.dtype)
-    if weight is not None:
-        weights = wide(weight)[index] * weights
     # Not multiplied by zero: what does not count may be infinite.
-    loss = -total((picked * weights).where(is_counted, 0))
-    whole = total(weights)
+    picked = wide(self.gather(1, index.unsqueeze(1)).squeeze(1)).where(is_counted, 0)
+    if weight is None:
+        whole = is_counted.sum().to(picked.dtype)
+    else:
+        weights = wide(weight)[index].where(is_counted, 0)
+        picked, whole = picked * weights, total(weights)
+    loss = -total(picked)
     return (loss / whole if reduction == _MEAN else loss).to(self.dtype), whole.to(self.dtype)
 
 

@@ -19,7 +19,8 @@ def total(x: Tensor) -> Tensor:
     """The sum of all elements, of any shape: of rows, then of their sums, so that no number of threads matters."""
     x = x.flatten()
     while x.numel() > _ROW:
-        x = functional.pad(x, (0, -x.numel() % _ROW)).view(-1, _ROW).sum(1)
+        rest = -x.numel() % _ROW
+        x = (functional.pad(x, (0, rest)) if rest else x).view(-1, _ROW).sum(1)
     return x.sum()
 
 
