@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -108,8 +109,13 @@ def _replace(torch: ModuleType, context: FactorContext) -> None:
     # Whoever reads recordings imports this module without torch.
     from samebits.ops.overrides import knows_of_replacements, replace
 
+    one_at_a_time = Lock()
+
     def heard(name: str) -> None:
-        context.replaced[name, user_site() or waiting_site()] += 1
+        site = user_site() or waiting_site()
+        # Each device has a thread for its backward.
+        with one_at_a_time:
+            context.replaced[name, site] += 1
 
     context.undo.callback(replace(heard))
     asks = "_get_deterministic_algorithms"

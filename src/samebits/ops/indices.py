@@ -161,10 +161,7 @@ def index_reduce(
     else:
         counts = add_at(size, index, torch.ones_like(index, dtype=torch.int64)).unsqueeze(1)
         found = add_at(size, index, wide(rows))
-        if include_self:
-            found = (found + wide(own)) / (counts + 1)
-        else:
-            found = found / counts.clamp(min=1)
+        found = (found + wide(own)) / (counts + 1) if include_self else found / counts.clamp(min=1)
     result = _with_self(own, found, counts, include_self and reduce == "prod")
     return result.view(shape).movedim(0, dim).contiguous()
 

@@ -82,7 +82,7 @@ def upsample_backward(
     """
     given = (*scales, *(None for _ in output_size[len(scales) :]))
     sizes = list(zip(input_size[2:], output_size, given, strict=True))
-    # With antialias, the CPU's forward leaves a size as it is that does not change, whatever the factor; a GPU's does not.
+    # With antialias, torch's forward for the CPU leaves a size alone that does not change, and its backward does not.
     if "_aa" in str(kind) and any(inputs == outputs and scale not in (None, 1) for inputs, outputs, scale in sizes):
         return None
     maps = [resampled(kind, inputs, outputs, align_corners, scale) for inputs, outputs, scale in sizes]
