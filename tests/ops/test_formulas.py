@@ -1,9 +1,11 @@
 """Formulas in the place of operations: one result in every call, as right as torch's, differentiable as before."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from tests.ops.cases import CASES, Case, on_cpu, unnamed
+from tests.ops.cases import CASES, Case, on_cpu, results, unnamed
 from tests.standin import missing
 from tests.standin.conftest import Ask
 
@@ -55,3 +57,31 @@ def test_gradients_are_those_of_the_function(name: str) -> None:
 def test_gradients_are_differentiated_as_before(name: str) -> None:
     with on_cpu():
         assert torch.autograd.gradgradcheck(TWICE[name].call, small(TWICE[name]), fast_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("nll mean", [(0, 5, 3, 3)]),
+        ("bilinear", [(0, 3, 20, 9)]),
+        ("grid bicubic border True", [(0, 3, 6, 7), (0, 9, 10, 2)]),
+        ("avg 3d", [(0, 3, 5, 6, 7)]),
+        ("avg 3d", [(3, 5, 6, 7)]),
+        ("max 2d", [(3, 17, 21)]),
+        ("replicate 2d", [(3, 9, 4)]),
+        ("cumprod", [(1024,)]),
+        ("logcumsumexp", [(1, 1025)]),
+        ("index mean False", [(3, 6, 4), (3, 0, 4)]),
+    ],
+)
+def test_there_may_be_nothing_or_no_batch(name: str, shapes: list[tuple[int, ...]]) -> None:
+    """The same shapes, and values as near as torch's own, where a case has other shapes."""
+    case = replace(CASES[name], shapes=tuple(shapes))
+    expected = results(case, torch.float64, "cpu")
+    with on_cpu() as heard:
+        found = results(case, torch.float64, "cpu")
+
+    assert heard
+    for a, b in zip(found, expected, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert bool(((a - b).abs() <= 1e-12 * b.abs().clamp(min=1)).logical_or(a.isnan() & b.isnan()).all())

@@ -24,11 +24,16 @@ def unpooled() -> Tensor:
 
 
 def test_what_was_refused_is_replaced_as_long_as_it_is_pinned() -> None:
-    with samebits.pinned(factors=[], values={"torch-algorithms": "replace"}, strict=True):
+    with samebits.pinned(factors=[], values={"torch-algorithms": "replace"}, strict=True) as status:
         found = unpooled()
-    with samebits.pinned(factors=["torch-algorithms"], strict=True), pytest.raises(RuntimeError, match=REFUSED):
+    with (
+        samebits.pinned(factors=["torch-algorithms"], strict=True) as plain,
+        pytest.raises(RuntimeError, match=REFUSED),
+    ):
         unpooled()
 
+    assert "formulas of samebits" in status["torch-algorithms"].observation.value
+    assert plain["torch-algorithms"].observation.value == "deterministic kernels or an error"
     assert found.flatten().tolist()[:6] == [1, 0, 0, 2, 0, 4]
 
 
@@ -139,6 +144,8 @@ def test_what_a_formula_does_not_know_is_left_to_torch() -> None:
         found = whole.scatter_reduce(0, torch.zeros_like(whole), whole, "prod")
         functional.nll_loss(torch.rand(1, 2, 3, 3), torch.zeros(1, 3, 3, dtype=torch.int64), reduction="none")
         torch.rand(2, 3).cumprod(1)
+        with pytest.raises(RuntimeError, match="dtype"):
+            torch.index_reduce(torch.ones(2), 0, torch.tensor([0]), torch.ones(1), "prod", out=torch.empty(0).double())
         with pytest.raises(IndexError, match="same number of elements"):
             torch.zeros(3).put_(torch.tensor([0]), torch.zeros(2))
 

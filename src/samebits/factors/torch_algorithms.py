@@ -84,7 +84,9 @@ class TorchAlgorithms(TorchSetting):
         if only_warns:
             value = "deterministic kernels where there are any, else a warning"
             return value, "the program lets operations pass that have no deterministic kernel"
-        return "deterministic kernels or an error", ""
+        ours = sys.modules.get("samebits.ops.overrides")
+        replaces = ours is not None and ours.is_replacing()
+        return f"deterministic kernels{', formulas of samebits where torch has none' * replaces} or an error", ""
 
     def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")

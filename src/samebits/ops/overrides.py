@@ -70,6 +70,11 @@ def replace(heard: Heard) -> Callable[[], None]:
     return end
 
 
+def is_replacing() -> bool:
+    """Whether operations are replaced right now."""
+    return bool(_listeners)
+
+
 def _install() -> None:
     places = [(one, name, key) for one in TABLE for name in _overloads(one) for key in _keys(one, name)]
     for _, name, key in places:
@@ -152,25 +157,26 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         given = {one: value for one, value in kwargs.items() if one not in outs}
+        into = [kwargs[one] for one in outs] or list(args[:1] if is_inplace else ())
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             found = formula(*args, **given)
-            if found is not None:
+            results = found if isinstance(found, tuple) else (found,)
+            # Another dtype to write to is refused by torch, or converted.
+            if found is not None and all(a.dtype == b.dtype for a, b in zip(into, results, strict=False)):
                 for heard in tuple(_listeners):
                     heard(short)
-                if is_inplace:
-                    return args[0].copy_(found)
-                return _written(found, [kwargs[one] for one in outs]) if outs else found
+                return _written(results, into) if into else found
         return original.call_boxed(keys, *args, **kwargs)
 
     return kernel
 
 
-def _written(found: Tensor | tuple[Tensor, ...], outs: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    for out, result in zip(outs, found if isinstance(found, tuple) else (found,), strict=True):
+def _written(results: tuple[Tensor, ...], into: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    for result, out in zip(results, into, strict=True):
         if out.shape != result.shape:
             out.resize_(result.shape)
         out.copy_(result)
-    return tuple(outs) if len(outs) > 1 else outs[0]
+    return tuple(into) if len(into) > 1 else into[0]
 
 
 # These look at the flag themselves, and then compute by slow pieces what lies behind one operation that is replaced.
