@@ -1,5 +1,7 @@
 """Kernels are replaced for as long as somebody asks for it, whatever way an operation is called, and put back."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,3 +205,12 @@ def test_compiled_code_calls_them() -> None:
 
     assert same(found, expected)
     assert heard["adaptive_max_pool2d_backward"] == 2 * eager["adaptive_max_pool2d_backward"]
+
+
+def test_the_flag_can_be_asked_for_with_nobody_above() -> None:
+    """By the first line of a program, to which no frame leads."""
+    pins = "import torch, samebits; samebits.pin(factors=[], values={'torch-algorithms': 'replace'})"
+    asks = f"{pins}; assert torch._C._get_deterministic_algorithms()"
+    done = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
