@@ -55,10 +55,10 @@ class LinearMap:
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> list[Tensor]:
         if (device, dtype) not in self._copies:
-            whole = self._matrix.to(device, dtype)
-            self._copies[device, dtype] = [
-                whole[low:high, first:last].contiguous() for first, last, low, high in self._bands
-            ]
+            whole = self._matrix.to(dtype)
+            # Ready on the host: a copy from there is waited for, so whatever stream asks next finds it whole.
+            bands = (whole[low:high, first:last].contiguous() for first, last, low, high in self._bands)
+            self._copies[device, dtype] = [band.to(device) for band in bands]
         return self._copies[device, dtype]
 
 
@@ -97,3 +97,9 @@ def resampled(kind: Callable[..., Tensor], inputs: int, outputs: int, corners: b
         return LinearMap(kind(unit[None], [outputs], corners, scale)[0].t().contiguous())
     # Along the last dimension: planes one element wide are resampled wrongly with antialias (torch 2.13).
     return LinearMap(kind(unit[None, :, None, :], [1, outputs], corners, None, scale)[0, :, 0, :].t().contiguous())
+
+
+def forget() -> None:
+    """Give back the memory of matrices that were made."""
+    means.cache_clear()
+    resampled.cache_clear()

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from samebits.base.errors import SamebitsError
+from samebits.ops.linear import forget
 from samebits.ops.table import TABLE, Formula, Replacement
 
 ACCELERATORS = ("CUDA", "PrivateUse1")
@@ -98,6 +99,7 @@ def _install() -> None:
 def _take_out() -> None:
     while _installed:
         _installed.pop()[2]._destroy()  # type: ignore[no-untyped-call]
+    forget()
 
 
 def taken_over() -> str:
