@@ -45,7 +45,7 @@ def table(linked: bool = False) -> str:
     rows = ["| factor | why it matters | `run` | `check` |", "|---|---|---|---|"]
     for factor in CATALOG:
         pinned = "pins" if factor.pinned_by_default else "on request"
-        is_varied = factor.varied_by_default or factor.varied_where_seen
+        is_varied = factor.varied_by_default or factor.may_stall
         varied = "varies" if is_varied else "releases" if factor.varies_between_runs else "on request"
         varied = "tries" if factor.by_folder else varied
         name = f"[`{factor.name}`](#{factor.name})" if linked else f"`{factor.name}`"

@@ -30,6 +30,7 @@ BUDGET = {
     "launch": 1250,
     "lint": 1250,
     "locking": 1900,
+    "ops": 1350,
     "pricing": 850,
     "replay": 550,
     "report": 2750,

@@ -273,12 +273,12 @@ RACES: dict[str, Callable[[str], Tensor]] = {
     "index_put": lambda d: torch.zeros(5, 3, device=d).index_put_((INDEX.to(d),), normal(60, 3).to(d), accumulate=True),
     "embedding": lambda d: _gradient(lambda table: functional.embedding(INDEX.to(d), table), normal(5, 3).to(d)),
     "indexing": lambda d: _gradient(lambda x: x[INDEX.to(d)], normal(5, 3).to(d)),
+    "cumsum": lambda d: normal(200).to(d).cumsum(0),
     "convolution": lambda d: _gradient(
         lambda w: functional.conv2d(normal(4, 3, 9, 9).to(d), w), normal(2, 3, 3, 3).to(d)
     ),
 }
 REFUSING: dict[str, Callable[[str], Tensor]] = {
-    "cumsum": lambda d: normal(200).to(d).cumsum(0),
     "scatter_reduce": lambda d: torch.zeros(5, device=d).scatter_reduce(0, INDEX.to(d), normal(60).to(d), "sum"),
     "bincount": lambda d: torch.bincount(INDEX.to(d), normal(60).to(d)),
     "pooling": lambda d: _gradient(lambda x: functional.adaptive_avg_pool2d(x, (3, 4)), normal(1, 3, 17, 17).to(d)),

@@ -34,6 +34,7 @@ from samebits.runfolder.notes import (
     Observed,
     Overridden,
     Refused,
+    Replaced,
     Seeded,
     Started,
     Unseen,
@@ -211,6 +212,7 @@ class _Agent:
                 yield Refused(str(error), refusal)
             yield from (Overridden(name, why) for name, why in too_late(self.treatment).items())
             for name, context in self.treatment.contexts.items():
+                yield from (Replaced(op, calls, site) for (op, site), calls in context.replaced.items())
                 if context.failed and context.mode != "pinned":  # a failed pin is reported with those that did not take
                     what = "varied" if context.mode == "varied" else "witnessed"
                     message = f"{name} could not be {what}: {context.failed}"

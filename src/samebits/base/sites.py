@@ -6,6 +6,7 @@ import linecache
 import os
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FrameType, ModuleType
@@ -126,12 +127,15 @@ def is_own_file(path: str) -> bool:
     return path.startswith(_OWN)
 
 
-def user_site() -> Site | None:
+def user_site(start: FrameType | None = None) -> Site | None:
     """The nearest frame that is the user's, walking outwards; None when a library acted on its own.
 
     What a library does while it is being imported is its own: the user's line that imports it asked for nothing else.
+
+    Args:
+        start: where to begin, by default at the caller.
     """
-    current: FrameType | None = sys._getframe(1)
+    current: FrameType | None = start or sys._getframe(1)
     while current is not None:
         path = current.f_code.co_filename
         if path == IMPORTING:
@@ -140,6 +144,12 @@ def user_site() -> Site | None:
             return site_of(current)
         current = current.f_back
     return None
+
+
+def waiting_site() -> Site | None:
+    """The user's line at which the main thread is: who called a backward waits for the threads that do it."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return None if frame is None else user_site(frame)
 
 
 def called_by_user() -> str:

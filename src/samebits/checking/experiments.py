@@ -41,7 +41,7 @@ from samebits.factors.context import SiteKey
 from samebits.launch.signals import working_in
 from samebits.launch.supervised import unentered
 from samebits.lint.seeds import find_seed_arguments
-from samebits.runfolder.notes import Observed, Seeded, read_notes
+from samebits.runfolder.notes import Observed, Replaced, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import MOST_ENTRIES, shown_size, volume
 
@@ -342,6 +342,8 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
         notes.append(f"the script wrote {listed(written, MOST_NAMED)}, which no copy keeps apart")
     if space.isolation == "none":
         notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
+    replaced = next(filter(None, (Replaced.told(run.path) for run in pool.runs)), "")
+    notes += [f"replaced: {replaced}"] if replaced else []
     notes += more
     if request.max_steps is not None:
         notes.append(f"only the first {request.max_steps} steps were looked at" if request.max_steps > 1 else ONE_STEP)

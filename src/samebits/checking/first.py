@@ -181,7 +181,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
     read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
-    seen = [one.name for one in CATALOG if one.varied_where_seen and facts.entries.get(one.name)]
+    seen = [one.name for one in CATALOG if one.may_stall and facts.entries.get(one.name)]
     seen = [name for name in seen if inquiry.left and name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in range(2 * bool(chosen))]

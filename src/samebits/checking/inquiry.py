@@ -157,16 +157,22 @@ class Inquiry:
             # What is known by now may be what broke this one, too.
             if not run.succeeded:
                 run = yield from self._without_the_known(run)
+            # What its time limit ended has not failed by itself: the machine may have been busy.
+            if run.outcome.timed_out and not self._stalling(run):
+                (run,) = yield [run.plan]
             while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
                 # A pin that made an operation raise was named by the run itself: nothing has to be searched then.
                 raising = [name for name in self._treated(run.plan) if find(name).may_raise and run.facts.refusal]
-                culprits = raising or (yield from self._culprits(run))
+                culprits = raising or self._stalling(run) or (yield from self._culprits(run))
                 if not culprits:
                     break
                 self._leave_out(culprits, run)
                 (run,) = yield [self._admitted(run.plan)]
             found[number] = run
         return found
+
+    def _stalling(self, run: Run) -> list[str]:
+        return [name for name in self._treated(run.plan) if run.outcome.timed_out and find(name).may_stall]
 
     def is_left_out(self, name: str, mode: str) -> bool:
         """Whether the script fails where this factor is treated so."""
@@ -212,9 +218,7 @@ class Inquiry:
 
     def _culprits(self, run: Run) -> Asking[list[str]]:
         """The treatments that make this run fail; empty where it fails or not whatever we do."""
-        # A program that was ended by its time limit has not failed by itself.
-        is_ours = run.outcome.timed_out
-        if not is_ours and (yield from self._is_erratic(run)):
+        if (yield from self._is_erratic(run)):
             return []
         # Looking at who calls puts functions of ours in the places of others, with nothing treated, too.
         if run.plan.witness and not (yield from self._survives(run, [])):
@@ -225,7 +229,7 @@ class Inquiry:
             survives = yield from self._survives(run, suspects[:middle])
             suspects = suspects[middle:] if survives else suspects[:middle]
         # It may stop the script only together with others; or all of it was luck.
-        if not is_ours and (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
+        if (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
             return []
         return suspects
 

@@ -60,7 +60,8 @@ class Factor(ABC):
         choices: the values that it can be pinned to.
         fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
-        varied_where_seen: a check varies it only where it was seen to enter and all other runs agree, by itself.
+        may_stall: treated, it may hold a program up: a check varies it by itself, only where it was seen to enter and
+            all other runs agree; and puts down to it that a run came to its time limit.
         varies_between_runs: left alone, it differs between two runs on one machine, as a clock does.
         is_random: its values are as good as drawn, so a choice between two falls alike in one run of two.
         selects_algorithm: each of its algorithms has bits of its own, so released runs are compared with one another.
@@ -88,7 +89,7 @@ class Factor(ABC):
     fixed_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
-    varied_where_seen: bool = False
+    may_stall: bool = False
     varies_between_runs: bool = True
     is_random: bool = False
     selects_algorithm: bool = False

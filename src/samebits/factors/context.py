@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -79,6 +80,7 @@ class FactorContext:
         failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
         ended: everything was put back. A program that kept a patched function (`from time import time`) then gets the
             original.
+        replaced: how often a formula of ours answered in the place of an operation, by its name and the user's line.
     """
 
     factor: str
@@ -91,6 +93,7 @@ class FactorContext:
     awaited: list[str] = field(default_factory=list)
     ended: bool = False
     failed: str = ""
+    replaced: Counter[tuple[str, Site | None]] = field(default_factory=Counter)
     _seen: set[SiteKey | None] = field(default_factory=set)
     _replaced: dict[int, str] = field(default_factory=dict)
     _drawn: int = 0

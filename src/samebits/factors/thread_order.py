@@ -47,7 +47,7 @@ class ThreadOrder(CallFactor):
     )
     fix_unplaced = "make what threads share independent of their order"
     pinned_by_default = False
-    varied_where_seen = True
+    may_stall = True
     priced = ("pinned",)
     effects = ("as the machine has them", "in turns", "in turns, in another order")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
+from samebits.base.sites import user_site, waiting_site
 from samebits.factors.context import FactorContext
 from samebits.factors.switches import TorchSetting, attributes, change
 from samebits.factors.variables import give_fixed_workspace
@@ -22,7 +24,9 @@ class TorchAlgorithms(TorchSetting):
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
     `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
     torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
-    deterministic: the backward of flash attention, for one, still adds with atomics. Up to torch 2.9 the flag also
+    deterministic: the backward of flash attention, for one, still adds with atomics. `--pin
+    torch-algorithms=replace` computes operations that would raise, and some that race without a word, by formulas of
+    samebits' own that add in a fixed order; it says which, at which line, how often. Up to torch 2.9 the flag also
     makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The
     flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
     all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it
@@ -34,7 +38,7 @@ class TorchAlgorithms(TorchSetting):
     explanation = "an operation whose result depends on timing"
     fix = "call torch.use_deterministic_algorithms(True) at {place}"
     fix_unplaced = "call torch.use_deterministic_algorithms(True) at the start"
-    choices = ("strict", "warn")
+    choices = ("strict", "warn", "replace")
     selects_algorithm = True
     may_raise = True
     priced = ("pinned",)
@@ -52,6 +56,8 @@ class TorchAlgorithms(TorchSetting):
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
             self._hold(torch, context)
+            if context.setting.value == "replace":
+                _replace(torch, context)
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
         """A program that switches it off, or asks for warnings, keeps deterministic kernels and gets no new error."""
@@ -78,19 +84,44 @@ class TorchAlgorithms(TorchSetting):
         if only_warns:
             value = "deterministic kernels where there are any, else a warning"
             return value, "the program lets operations pass that have no deterministic kernel"
-        return "deterministic kernels or an error", ""
+        ours = sys.modules.get("samebits.ops.overrides")
+        replaces = ours is not None and ours.is_replacing()
+        return f"deterministic kernels{', formulas of samebits where torch has none' * replaces} or an error", ""
 
     def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")
         took = torch is not None and torch.are_deterministic_algorithms_enabled()
+        if took and context.setting.value == "replace" and not context.ended:
+            from samebits.ops.overrides import taken_over
+
+            if other := taken_over():
+                return other
         return "" if took and context.setting.value == "warn" else super().verify(context)
 
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
         if refused:
-            return "torch-algorithms is pinned; --pin torch-algorithms=warn lets it pass"
+            return "torch-algorithms is pinned; torch-algorithms=replace computes most of these, =warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
+
+
+def _replace(torch: ModuleType, context: FactorContext) -> None:
+    """Put our formulas in the place of operations that race or refuse, and count what they answer."""
+    # Whoever reads recordings imports this module without torch.
+    from samebits.ops.overrides import knows_of_replacements, replace
+
+    one_at_a_time = Lock()
+
+    def heard(name: str) -> None:
+        site = user_site() or waiting_site()
+        # Each device has a thread for its backward.
+        with one_at_a_time:
+            context.replaced[name, site] += 1
+
+    context.undo.callback(replace(heard))
+    asks = "_get_deterministic_algorithms"
+    context.set(torch._C, asks, knows_of_replacements(getattr(torch._C, asks)))
 
 
 def _tell(inductor: Any, context: FactorContext, is_on: bool) -> None:

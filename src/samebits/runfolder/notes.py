@@ -213,6 +213,25 @@ class Overridden(Note, note="overridden"):
 
 
 @dataclass(frozen=True)
+class Replaced(Note, note="replaced"):
+    """Calls of one of torch's operations at one line that were answered by a deterministic formula of ours."""
+
+    op: str
+    calls: int
+    site: Site | None = None
+
+    @classmethod
+    def told(cls, folder: Path) -> str:
+        """All of a run in one line: operations, lines where they are known, calls; empty where nothing was replaced."""
+        calls: dict[tuple[str, str], int] = {}
+        for note in read_notes(folder, Replaced):
+            place = f"{note.site.place}, " if note.site else ""
+            calls[note.op, place] = calls.get((note.op, place), 0) + note.calls
+        counted = (f"{op} ({place}{n} call{'s' if n > 1 else ''})" for (op, place), n in sorted(calls.items()))
+        return ", ".join(counted)
+
+
+@dataclass(frozen=True)
 class Used(Note, note="used"):
     """Which of the things that some factors need the program used."""
 

@@ -16,7 +16,7 @@ from samebits.launch.config import Config, read_config
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
 from samebits.runfolder.folder import mark_busy, mark_done, new_home
-from samebits.runfolder.notes import Failed, Note, Overridden, Started, read_notes
+from samebits.runfolder.notes import Failed, Note, Overridden, Replaced, Started, read_notes
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import COMPARED
 
@@ -116,6 +116,8 @@ def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
         lines.append(outcome.unfinished.message)
     elif not any(isinstance(note, (Started, Failed)) for note in notes):
         lines.append("did not get into any Python process of this command, so nothing was pinned inside")
+    if replaced := Replaced.told(outcome.folder.path):
+        lines.append(f"replaced: {replaced}")
     if verbose:
         lines.append(f"pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}")
         lines.append(f"recorded in {outcome.folder.path}")

@@ -1,0 +1,158 @@
+"""The gradient of sampling at the points of a grid, in two or three dimensions.
+
+Along each dimension a point reads a few neighbours, each with a weight by where it is; the weight in the plane is
+their product. The same taps give the gradient of the input, added up by key, and that of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from samebits.ops.sums import add_at, shaped, wide
+
+_LINEAR, _NEAREST, _CUBIC = range(3)
+_ZEROS, _BORDER, _REFLECTION = range(3)
+# Of Keys' cubic convolution, as torch has it.
+_A = -0.75
+
+
+@dataclass(frozen=True)
+class Tap:
+    """What points read along one dimension: index, weight, and the weight's derivative by the grid; all (N, P).
+
+    Where the index lies outside, the weight is 0 and the index anything inside.
+    """
+
+    index: Tensor
+    weight: Tensor
+    slope: Tensor
+
+
+def grid_sampler_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of the input and of the grid.
+
+    Args:
+        grad_output: (N, C, *sampled), floating.
+        input: (N, C, *sizes), in two or three dimensions.
+        grid: (N, *sampled, D), D positions from -1 to 1, of the last dimension first.
+        interpolation_mode: 0 linear, 1 nearest, 2 cubic.
+        padding_mode: 0 zeros, 1 border, 2 reflection.
+        align_corners: -1 and 1 are the centres of the corners, else their outer edges.
+        output_mask: whether each of the two is asked for.
+
+    Returns:
+        Of the shapes and dtypes of `input` and `grid`, None where not asked for; float32 inside for half types.
+    """
+    count, channels, *sizes = input.shape
+    grad, points = wide(grad_output).flatten(2), wide(grid).flatten(1, -2)
+    taps = [
+        _taps(points[..., -1 - dim], size, interpolation_mode, padding_mode, align_corners)
+        for dim, size in enumerate(sizes)
+    ]
+    plane = torch.Size(sizes).numel()
+    values = wide(input).reshape(count, channels, plane)
+    first = torch.arange(count, device=input.device).mul_(plane).unsqueeze(1)
+    rows = grad.transpose(1, 2).reshape(-1, channels)
+    into = rows.new_zeros(count * plane, channels)
+    slopes = [torch.zeros_like(points[..., 0]) for _ in sizes]
+    for corner in product(*taps):
+        place = torch.zeros_like(corner[0].index)
+        for tap, size in zip(corner, sizes, strict=True):
+            place = place * size + tap.index
+        if output_mask[0]:
+            weight = _multiplied([tap.weight for tap in corner])
+            into += add_at(count * plane, (place + first).flatten(), rows * weight.reshape(-1, 1))
+        if output_mask[1] and interpolation_mode != _NEAREST:
+            # One channel after another: how a sum over them is split is not ours to say.
+            read = values.gather(2, place.unsqueeze(1).expand(-1, channels, -1))
+            along = _added([read[:, one] * grad[:, one] for one in range(channels)])
+            for dim, tap in enumerate(corner):
+                others = [one.weight for number, one in enumerate(corner) if number != dim]
+                slopes[dim] += along * _multiplied([tap.slope, *others])
+    found = into.view(count, plane, channels).transpose(1, 2).reshape(input.shape)
+    slope = torch.stack(slopes[::-1], -1).view(grid.shape).to(grid.dtype)
+    return (shaped(found, input) if output_mask[0] else None), (slope if output_mask[1] else None)
+
+
+def cudnn_grid_sampler_backward(self: Tensor, grid: Tensor, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """The same as cuDNN samples: linear, zeros outside, corners aligned."""
+    return grid_sampler_backward(grad_output, self, grid, _LINEAR, _ZEROS, True, (True, True))
+
+
+def _multiplied(factors: Sequence[Tensor]) -> Tensor:
+    result = factors[0]
+    for factor in factors[1:]:
+        result = result * factor
+    return result
+
+
+def _added(parts: Sequence[Tensor]) -> Tensor:
+    result = parts[0]
+    for part in parts[1:]:
+        result = result + part
+    return result
+
+
+def _taps(x: Tensor, size: int, mode: int, padding: int, corners: bool) -> list[Tap]:
+    """What points at `x`, (N, P), read along a dimension of `size`."""
+    scale = (size - 1) / 2 if corners else size / 2
+    at = (x + 1) * scale if corners else ((x + 1) * size - 1) / 2
+    if mode == _CUBIC:
+        base = at.floor()
+        t = at - base
+        near = ((_A + 2), -(_A + 3), 0.0, 1.0)
+        far = (_A, -5 * _A, 8 * _A, -4 * _A)
+        found = []
+        for step, distance, sign, terms in (
+            (-1, t + 1, 1, far),
+            (0, t, 1, near),
+            (1, 1 - t, -1, near),
+            (2, 2 - t, -1, far),
+        ):
+            a, b, c, d = terms
+            weight = ((a * distance + b) * distance + c) * distance + d
+            slope = ((3 * a * distance + 2 * b) * distance + c) * (sign * scale)
+            found.append(_tap(_padded(base + step, size, padding, corners)[0], weight, slope, size))
+        return found
+    at, factor = _padded(at, size, padding, corners)
+    if mode == _NEAREST:
+        return [_tap(at.round(), torch.ones_like(at), torch.zeros_like(at), size)]
+    base, slope = at.floor(), factor * scale
+    return [_tap(base, base + 1 - at, -slope, size), _tap(base + 1, at - base, slope, size)]
+
+
+def _tap(at: Tensor, weight: Tensor, slope: Tensor, size: int) -> Tap:
+    is_inside = (at >= 0) & (at <= size - 1)
+    index = at.where(is_inside, 0).long()
+    return Tap(index, weight.where(is_inside, 0), slope.where(is_inside, 0))
+
+
+def _padded(at: Tensor, size: int, padding: int, corners: bool) -> tuple[Tensor, Tensor]:
+    """Where a position is read instead, and the derivative of that by the position."""
+    factor = torch.ones_like(at)
+    if padding == _ZEROS:
+        return at, factor
+    if padding == _REFLECTION:
+        low, span = (0.0, size - 1) if corners else (-0.5, size)
+        if span == 0:
+            return torch.zeros_like(at), torch.zeros_like(at)
+        factor = factor.where(at >= low, -1)
+        distance = (at - low).abs()
+        extra, flips = distance.fmod(span), (distance / span).floor()
+        is_even = flips.remainder(2) == 0
+        at = torch.where(is_even, extra, span - extra) + low
+        factor = factor.where(is_even, -factor)
+    return at.clamp(0, size - 1), factor.where((at > 0) & (at < size - 1), 0)

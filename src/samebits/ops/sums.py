@@ -1,0 +1,62 @@
+"""Sums in a fixed order: of all elements, of those with one key, and in which precision."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# Elements that are added one after another. Another number gives other bits.
+_ROW = 1024
+
+
+def wide(x: Tensor) -> Tensor:
+    """The same values in the type in which they are added up: float32 for half types."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum of all elements, of any shape: of rows, then of their sums, so that no number of threads matters."""
+    x = x.flatten()
+    while x.numel() > _ROW:
+        rest = -x.numel() % _ROW
+        x = (functional.pad(x, (0, rest)) if rest else x).view(-1, _ROW).sum(1)
+    return x.sum()
+
+
+def add_at(size: int, keys: Tensor, values: Tensor) -> Tensor:
+    """The sum of the values of each key, one after another as they stand in `values`.
+
+    On a GPU torch sorts the keys, stably, where deterministic algorithms are on; on the CPU it is one thread that adds.
+
+    Args:
+        size: how many keys there are.
+        keys: (M), int64, from 0.
+        values: (M, ...), floating.
+
+    Returns:
+        (size, ...) of the dtype of `values`; zero where a key has none.
+    """
+    return values.new_zeros(size, *values.shape[1:]).index_add_(0, keys, values)
+
+
+def at_planes(values: Tensor, indices: Tensor, like: Tensor, dims: int) -> Tensor:
+    """The sum of the values at each place of a plane.
+
+    Args:
+        values: (*planes, *pooled), floating.
+        indices: of the same shape, int64; each counts the places of its own plane.
+        like: (*planes, *whole), for the shape and dtype of the result.
+        dims: how many of the last dimensions make a plane.
+    """
+    place = like.shape[-dims:].numel()
+    planes = like.shape[:-dims].numel()
+    first = torch.arange(planes, device=indices.device).mul_(place).unsqueeze(1)
+    keys = indices.reshape(planes, -1) + first
+    found = add_at(planes * place, keys.flatten(), wide(values).flatten())
+    return shaped(found.view(like.shape), like)
+
+
+def shaped(found: Tensor, like: Tensor) -> Tensor:
+    """The same values in the dtype and the memory format of another tensor, as torch's kernels return them."""
+    return found.to(like.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(like))

@@ -1,0 +1,216 @@
+"""Kernels are replaced for as long as somebody asks for it, whatever way an operation is called, and put back."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import samebits
+from samebits.factors.catalog import find
+from samebits.factors.context import FactorContext, Setting
+from samebits.ops.overrides import AlreadyReplacedError, replace
+from tests.ops.cases import on_cpu
+from tests.standin.probes import same
+
+REFUSED = "does not have a deterministic implementation"
+
+
+def unpooled() -> Tensor:
+    """What torch refuses on the CPU, too."""
+    index = torch.tensor([[[[0, 3], [5, 5]]]])
+    return torch.ops.aten.max_unpool2d(torch.tensor([[[[1.0, 2], [3, 4]]]]), index, [4, 4])
+
+
+def test_what_was_refused_is_replaced_as_long_as_it_is_pinned() -> None:
+    with samebits.pinned(factors=[], values={"torch-algorithms": "replace"}, strict=True) as status:
+        found = unpooled()
+    with (
+        samebits.pinned(factors=["torch-algorithms"], strict=True) as plain,
+        pytest.raises(RuntimeError, match=REFUSED),
+    ):
+        unpooled()
+
+    assert "formulas of samebits" in status["torch-algorithms"].observation.value
+    assert plain["torch-algorithms"].observation.value == "deterministic kernels or an error"
+    assert found.flatten().tolist()[:6] == [1, 0, 0, 2, 0, 4]
+
+
+def test_the_last_who_ends_it_puts_kernels_back() -> None:
+    """Each hears of every call as long as it has not ended; ending twice is ending once."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        first: list[str] = []
+        second: list[str] = []
+        end_first, end_second = replace(first.append), replace(second.append)
+        unpooled()
+        end_first()
+        end_first()
+        unpooled()
+        end_second()
+        with pytest.raises(RuntimeError, match=REFUSED):
+            unpooled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+    assert (first, second) == (["max_unpool2d"], ["max_unpool2d"] * 2)
+
+
+def test_nested_pins_leave_the_flag_as_it_was() -> None:
+    """Inside torch tells it as it is, to everybody but those who would avoid what is replaced."""
+    asks = torch._C._get_deterministic_algorithms
+    values = {"torch-algorithms": "replace"}
+    with samebits.pinned(factors=[], values=values, strict=True):
+        with samebits.pinned(factors=[], values=values, strict=True):
+            unpooled()
+            assert torch.are_deterministic_algorithms_enabled()
+        unpooled()
+
+    assert torch._C._get_deterministic_algorithms is asks
+
+
+def test_calls_are_counted_by_line() -> None:
+    context = FactorContext("torch-algorithms", Setting("pinned", "replace"))
+    find("torch-algorithms").apply(context)
+    for _ in range(3):
+        unpooled()
+    context.end()
+    ((op, site),) = context.replaced
+
+    assert (op, context.replaced[op, site]) == ("max_unpool2d", 3)
+    assert site is not None
+    assert Path(site.path).name == Path(__file__).name
+
+
+def test_another_override_is_named() -> None:
+    """Two who replace one operation would not know of one another; without the other it goes."""
+    library = torch.library.Library("aten", "IMPL", "CPU")
+    library.impl("max_unpool2d", lambda self, indices, size: self, allow_override=True)
+    try:
+        with pytest.raises(
+            AlreadyReplacedError, match=r"max_unpool2d was replaced on CPU before, by .*test_overrides.py:"
+        ):
+            replace(print)
+    finally:
+        library._destroy()
+
+    replace(print)()
+
+
+def test_an_override_after_ours_is_named() -> None:
+    """As a pin that the program has undone."""
+    factor, context = find("torch-algorithms"), FactorContext("torch-algorithms", Setting("pinned", "replace"))
+    factor.apply(context)
+    before = factor.verify(context)
+    library = torch.library.Library("aten", "IMPL", "CPU")
+    library.impl("max_unpool2d", lambda self, indices, size: self, allow_override=True)
+    try:
+        after = factor.verify(context)
+    finally:
+        library._destroy()
+        context.end()
+
+    assert before == ""
+    assert after.startswith("max_unpool2d was replaced on CPU by ")
+    assert __file__ in after
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_results_are_written_where_asked(is_there: bool) -> None:
+    # Small whole numbers: however they are multiplied, the product is the same.
+    x, index, src = torch.arange(12.0).view(3, 4), torch.tensor([1, 1, 0]), torch.arange(12.0).view(4, 3).t()
+    expected = x.index_reduce(0, index, src, "prod")
+    out = torch.empty(3, 4) if is_there else torch.empty(0)
+    inplace = x.clone()
+    with on_cpu() as heard:
+        found = torch.index_reduce(x, 0, index, src, "prod", out=out)
+        inplace.index_reduce_(0, index, src, "prod")
+        values, indices = torch.empty(0), torch.empty(0, dtype=torch.int64)
+        both = torch.median(x, 1, out=(values, indices))
+
+    assert found is out
+    assert same(out, expected)
+    assert same(inplace, expected)
+    assert both.values is values
+    assert same(values, x.median(1).values)
+    assert heard == {"index_reduce": 1, "index_reduce_": 1, "median": 1}
+
+
+def test_what_a_formula_does_not_know_is_left_to_torch() -> None:
+    """Whole numbers, reductions that do not race, a row among rows; and refusals are torch's."""
+    whole = torch.arange(6).view(2, 3)
+    with on_cpu() as heard:
+        found = whole.scatter_reduce(0, torch.zeros_like(whole), whole, "prod")
+        functional.nll_loss(torch.rand(1, 2, 3, 3), torch.zeros(1, 3, 3, dtype=torch.int64), reduction="none")
+        torch.rand(2, 3).cumprod(1)
+        with pytest.raises(RuntimeError, match="dtype"):
+            torch.index_reduce(torch.ones(2), 0, torch.tensor([0]), torch.ones(1), "prod", out=torch.empty(0).double())
+        with pytest.raises(IndexError, match="same number of elements"):
+            torch.zeros(3).put_(torch.tensor([0]), torch.zeros(2))
+
+    assert found.tolist() == [[0, 4, 20], [3, 4, 5]]
+    assert not heard
+
+
+def test_formulas_choose_their_own_precision() -> None:
+    """Autocast does not reach into them."""
+    x = torch.randn(1, 2, 6, 6, requires_grad=True)
+    plain = torch.ops.aten.upsample_bilinear2d_backward(x.detach(), [6, 6], [1, 2, 3, 3], False)
+    with on_cpu() as heard, torch.autocast("cpu", torch.bfloat16):
+        found = torch.ops.aten.upsample_bilinear2d_backward(x.detach(), [6, 6], [1, 2, 3, 3], False)
+
+    assert heard
+    assert found.dtype == torch.float32
+    assert (found - plain).abs().max().item() < 1e-5
+
+
+def test_products_of_lower_precision_are_not_taken() -> None:
+    """Where float32 may be multiplied as TF32 or bfloat16, float64 is."""
+    grad = torch.randn(4, 8, 64, 64)
+    exact = torch.ops.aten.upsample_bilinear2d_backward(grad.double(), [64, 64], [4, 8, 32, 32], False)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with on_cpu():
+            found = torch.ops.aten.upsample_bilinear2d_backward(grad, [64, 64], [4, 8, 32, 32], False)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+    assert (found - exact).abs().max().item() < 1e-6
+
+
+def test_memory_formats_are_kept() -> None:
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last).requires_grad_()
+    with on_cpu():
+        (found,) = torch.autograd.grad(functional.adaptive_avg_pool2d(x, 3).sum(), x)
+
+    assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.slow
+def test_compiled_code_calls_them() -> None:
+    """Fake tensors see torch's shapes, and what runs is ours."""
+    x = torch.randn(2, 3, 9, 9, requires_grad=True)
+    target = torch.arange(162).view(2, 9, 9) % 3
+
+    def step(x: Tensor) -> Tensor:
+        return functional.cross_entropy(x, target) + functional.adaptive_max_pool2d(x, 2).sum()
+
+    with on_cpu() as heard:
+        (expected,) = torch.autograd.grad(step(x), x)
+        eager = dict(heard)
+        (found,) = torch.autograd.grad(torch.compile(step, backend="aot_eager", fullgraph=True)(x), x)
+
+    assert same(found, expected)
+    assert heard["adaptive_max_pool2d_backward"] == 2 * eager["adaptive_max_pool2d_backward"]
+
+
+def test_the_flag_can_be_asked_for_with_nobody_above() -> None:
+    """By the first line of a program, to which no frame leads."""
+    pins = "import torch, samebits; samebits.pin(factors=[], values={'torch-algorithms': 'replace'})"
+    asks = f"{pins}; assert torch._C._get_deterministic_algorithms()"
+    done = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
