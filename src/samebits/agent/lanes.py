@@ -329,7 +329,7 @@ class Lane:
         return is_last
 
     def _forget_call(self) -> None:
-        self._unseen(f"what {self.log.lane_id.name} computed without training: jobs come in any order")
+        self._unseen(f"what {self.log.lane_id.name} computed without training: timing decides which job it gets")
         self._outputs = []
         self.log.forget()
 

@@ -357,7 +357,9 @@ def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> 
         return []
     pinned, notes = whole[0], []
     plain = next((run for run in inquiry.first if _is_whole(run) and not run.plan.settings), None)
-    if plain is not None and _is_whole(pinned) and pinned.steps != plain.steps:
+    # Of threads that train together, each has steps of its own.
+    is_one = plain is not None and len(plain.outcome.folder.recordings()) <= plain.ranks
+    if plain is not None and is_one and _is_whole(pinned) and pinned.steps != plain.steps:
         notes.append(f"with the remedy the script takes {pinned.steps} steps; in run {plain.id} it took {plain.steps}")
     if RANKS in (pinned.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
         notes.append("with the remedy all ranks draw the same numbers; if they should differ, add the rank to the seed")

@@ -111,7 +111,7 @@ def _clause(across: Across, mismatch: OpMismatch) -> str:
     if mismatch.finding == "generator":
         return "about to draw from a generator in another state"
     names = ", ".join(mismatch.names)
-    return f"{names} arrives different, and no recorded operation made it: it comes from data, or NumPy"
+    return f"{names} already differs when it arrives, and no recorded operation made it: it comes from data, or NumPy"
 
 
 def _replay(across: Across) -> Rows:

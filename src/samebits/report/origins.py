@@ -97,7 +97,7 @@ def describe_finding(origin: Origin) -> str:
     if place.reordered:
         return f"given the same tensors in another order ({', '.join(place.reordered)})"
     if place.finding == "input":
-        return f"its input {', '.join(place.names)} arrives different"
+        return f"its input {', '.join(place.names)} already differs when it arrives"
     if place.finding == "argument":
         return f"called with other arguments: {_arguments(place)}"
     return _flow(place)
