@@ -15,7 +15,6 @@ NEEDS_THE_STANDIN = pytest.mark.skipif(bool(missing()), reason=missing())
 UNCALLED = {"cudnn_grid_sampler_backward", "_ctc_loss_backward.Tensor", "scatter.value_reduce", "mm"}
 DIFFERENTIABLE = {name: case for name, case in CASES.items() if case.wants_gradient and name != "ctc infinite"}
 TWICE = {name: case for name, case in DIFFERENTIABLE.items() if case.twice}
-pytest_plugins = ("tests.standin.conftest",)
 
 
 def test_every_operation_of_the_table_has_a_case() -> None:

@@ -26,9 +26,10 @@ IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
 # The shortest sleep: time has to go on where somebody sleeps for no time at all, again and again.
 TICK_SECONDS = 0.002
-# What a turn takes in the time of those who sleep. Where so little is missing, whoever is called sleeps on with its
-# turn; others go back to sleep.
-TURN_SECONDS, MISSING_SECONDS = 0.0001, 0.005
+# What a turn takes in the time of those who sleep, and what a backward does, or many requests.
+TURN_SECONDS, WORK_SECONDS = 0.0001, 0.001
+# Where so little is missing, whoever is called sleeps on with its turn; others go back to sleep.
+MISSING_SECONDS = 0.005
 # `while queue.empty(): pass` takes a lock in each round, and never waits for it.
 MOST_ASKED = 1000
 # After so many turns of others, those who slept long enough by the clock have one, and those who are back from outside.
@@ -218,15 +219,15 @@ class Turns:
         if has_worked or self._asked > MOST_ASKED:
             has_worked, self._asked = True, 0
             with self._guard:
-                self._pass_time()
+                self._pass_time(WORK_SECONDS)
                 self._let_back()
         is_loose = turn.is_loose or any(one.is_loose for one in ready)
         if ready and (self._is_late(turn) if is_loose else has_worked):
             self._queue(turn)
 
-    def _pass_time(self) -> None:
+    def _pass_time(self, seconds: float) -> None:
         """Who slept long enough need not wait until nobody else can go on."""
-        self._now += TURN_SECONDS
+        self._now += seconds
         self._call([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_forgotten(turn)])
 
     def _call(self, sleepers: list[Turn]) -> None:
@@ -281,7 +282,7 @@ class Turns:
         ready = self._ready
         if self._holder is not None:
             return
-        self._pass_time()
+        self._pass_time(TURN_SECONDS)
         if self._count % MOST_TURNS == MOST_TURNS - 1:
             self._let_back()
         if not ready and self._back:
