@@ -40,7 +40,7 @@ class ThreadOrder(CallFactor):
 
     name = "thread-order"
     summary = "threads of the program run in a different order in every run"
-    explanation = "threads that {what} starts share something, and run in any order"
+    explanation = "threads started by {what} share something, and run in any order"
     fix = (
         "make what the threads of {place} share independent of their order: "
         "results in the order of tasks, for each task a generator and a copy of its own"
