@@ -62,12 +62,20 @@ def reference() -> str:
     return head + "".join(_section(factor) for factor in CATALOG)
 
 
+def _varied(factor) -> str:
+    if factor.by_folder:
+        return "no, but tried in a run of its own"
+    if factor.may_stall:
+        return "in runs of its own, where it was seen to enter"
+    return "yes" if factor.varied_by_default else "only with `--vary`"
+
+
 def _section(factor) -> str:
     facts = [
         f"- **scope**: {factor.scope}",
         f"- **too late to pin from inside**: {factor.too_late}",
         f"- **pinned by `samebits run`**: {'yes' if factor.pinned_by_default else 'only with `--pin`'}",
-        f"- **varied by `samebits check`**: {'yes' if factor.varied_by_default else 'only with `--vary`'}",
+        f"- **varied by `samebits check`**: {_varied(factor)}",
         "- **differs between two runs on one machine**: "
         + ("yes" if factor.varies_between_runs else "no, only between machines"),
         f"- **fix in the code**: {factor.fix_for()}",

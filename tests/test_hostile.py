@@ -17,6 +17,7 @@ from samebits.cli.main import main
 from samebits.locking.entries import RunEntry
 from samebits.locking.lockfile import update
 from samebits.report.answers import document_of, dumped
+from samebits.report.forms import form_names
 from samebits.runfolder.steps import Column, Recording, Writer
 from tests.locking.entries import HERE, locked, lockfile
 from tests.replay.test_replay import half, kept
@@ -286,7 +287,7 @@ def test_a_strangers_lockfile_is_only_read(sent: Sent, capfd: pytest.CaptureFixt
     sent.edit(lambda name, value: entry.command[0] if name in ("typed", "command") else value)
     (sent.run / "files").mkdir()
 
-    for form in ("text", "json", "github", "junit", "sarif"):
+    for form in form_names("verify"):
         status, text = said(capfd, "verify", f"a{sent.code}", "--format", form, "--against", sent.run)
         assert status in (1, 2)
         assert_harmless(sent, text)

@@ -19,8 +19,9 @@ from samebits.runfolder.spec import RunSpec
 Answer: TypeAlias = "DivergentRuns | SamebitsError | None"
 Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
-# Besides the first three: three samples miss one choice of four, eight one of 128.
+# A choice between two falls alike in three runs once in 4 checks; in eight, with these five, once in 128.
 LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
+# One that begins with nothing prepared, and one that does not.
 WARM_RUNS = 2
 
 

@@ -34,7 +34,7 @@ class ThreadOrder(CallFactor):
     has computed gradients or waits for a lock, for another thread or for time to pass, and the next one is always the
     same; nothing is computed in parallel then, so it is not part of `samebits run` unless it is asked for. Varied, they
     take turns in another order; a check does so in runs of their own, where threads were seen and all other runs agree.
-    A thread that does neither for three seconds of computing loses its turn, so its runs may differ. Threads of
+    A thread that computes for three seconds without a gradient or a wait loses its turn, so runs may differ. Threads of
     libraries run as they like; so does a thread that waits for a pipe, a socket or code of C.
     """
 

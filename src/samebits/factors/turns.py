@@ -30,7 +30,7 @@ TICK_SECONDS = 0.002
 TURN_SECONDS, WORK_SECONDS = 0.0001, 0.001
 # Where so little is missing, whoever is called sleeps on with its turn; others go back to sleep.
 MISSING_SECONDS = 0.005
-# `while queue.empty(): pass` takes a lock in each round, and never waits for it.
+# After so many requests in one turn others go: `while queue.empty(): pass` asks without end, and never waits.
 MOST_ASKED = 1000
 # After so many turns of others, those who slept long enough by the clock have one, and those who are back from outside.
 MOST_TURNS = 100

@@ -90,7 +90,7 @@ def scatter_reduce(
     Args:
         self: any shape, floating.
         dim: along which `index` counts.
-        index: int64, in no dimension longer than `src`, nor but for `dim` than `self`.
+        index: int64, in no dimension longer than `src`, and except along `dim` not longer than `self`.
         src: of the dtype of `self`.
         reduce: `prod`; all others are left to torch, which does not race there.
         include_self: what is in `self` is a factor, too.
@@ -105,7 +105,7 @@ def scatter_reduce(
 
 
 def _is_simple(self: Tensor, index: Tensor, src: Tensor) -> bool:
-    """What is none of this is answered, or refused, by torch."""
+    """Whether all are floats of one dtype with as many dimensions; torch answers or refuses the rest."""
     return self.is_floating_point() and src.dtype == self.dtype and 0 < index.dim() == self.dim() == src.dim()
 
 
@@ -213,8 +213,8 @@ def embedding_bag_backward(
 
     Args:
         grad: (B, D), floating.
-        indices: not looked at, no more than `offset2bag` and what follows.
-        offset2bag: of each index.
+        indices: not looked at.
+        offset2bag: not looked at.
         bag_size: (B): an empty bag has no maximum.
         maximum_indices: (B, D): the row that each element of a bag is from.
         num_weights: rows of the table.
@@ -262,8 +262,8 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
     Args:
         self: any shape, floating; others are left to torch.
         bins: number of parts.
-        min: where the first begins; as large as `max`, the smallest element takes its place.
-        max: where the last ends.
+        min: where the first begins; the smallest element where `max` is the same.
+        max: where the last ends; the largest element where `min` is the same.
 
     Returns:
         (bins) of the dtype of `self`.
