@@ -59,10 +59,10 @@ def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
     wanted, alone = plans.first_runs(inquiry.request), inquiry.request.controls
     if inquiry.is_short:
         runs = [look]
-        found = yield from _judged(inquiry, runs, wanted[1:])
+        found = yield from _judge_further(inquiry, runs, wanted[1:])
     elif inquiry.room > 1 and inquiry.left > alone:
         runs = yield from _along(inquiry, look, [wanted[alone], *wanted[:alone]])
-        found = yield from _decided(inquiry, look, runs, wanted[alone + 1 :])
+        found = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
     else:
         (varied,) = yield [following(wanted[alone], look)]
         inquiry.first = [look, varied]
@@ -70,7 +70,7 @@ def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
         if trouble is not None:
             return trouble
         if inquiry.compare(look, varied) is not None:
-            return (yield from _at_once(inquiry, look, varied))
+            return (yield from _within_the_look(inquiry, look, varied))
         runs = []
         for batch in inquiry.batches(wanted[:alone]):  # each ends where it leaves the one before
             known = runs[0] if runs else varied if varied.succeeded else look
@@ -80,17 +80,17 @@ def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
             if trouble is not None:
                 return trouble
         runs.append(varied)
-        found = yield from _decided(inquiry, look, runs, wanted[alone + 1 :])
+        found = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
     return found or (yield from _look_again(inquiry, runs))
 
 
-def _at_once(inquiry: Inquiry, look: Run, varied: Run) -> Asking[Answer]:
+def _within_the_look(inquiry: Inquiry, look: Run, varied: Run) -> Asking[Answer]:
     """The varied run differs within the look: one more that is left alone ends there, too."""
     inquiry.is_long = True
     again = stopping_after(inquiry.request.base("control again"), look.facts.stopped_after)
     runs = [look, varied, *(yield [following(again, look)])]
     inquiry.first = [*runs]
-    return why_unjudgeable(runs, final=False) or (yield from _divergent(inquiry, runs))
+    return why_unjudgeable(runs, final=False) or (yield from _find_divergent(inquiry, runs))
 
 
 def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[list[Run]]:
@@ -113,18 +113,18 @@ def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[lis
     return [*found[1:], found[0]]
 
 
-def _decided(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunSpec]) -> Asking[Answer]:
+def _judge_whole(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunSpec]) -> Asking[Answer]:
     """What these runs say, the varied one last, and further ones where they agree."""
     found: Answer = why_unjudgeable([runs[-1], *runs[:-1]])
     found = found or _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
-    found = found or (yield from _divergent(inquiry, runs)) or (yield from _judged(inquiry, runs, others))
+    found = found or (yield from _find_divergent(inquiry, runs)) or (yield from _judge_further(inquiry, runs, others))
     if isinstance(found, DivergentRuns):
         whole = next((run for run in runs if run.facts.stopped_after is None), None)
         inquiry.learn_length(whole, found.divergence)
     return found
 
 
-def _judged(inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunSpec]) -> Asking[Answer]:
+def _judge_further(inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunSpec]) -> Asking[Answer]:
     """Further runs, each added to `runs`, as long as all agree; each ends where it leaves the first one."""
     # A script that fails once more is not run a third time.
     batches = inquiry.batches(wanted) if runs[0].succeeded else [[plan] for plan in wanted]
@@ -132,7 +132,7 @@ def _judged(inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunSpec]) -> Ask
         made = yield [following(plan, runs[0]) for plan in batch]
         runs += made
         inquiry.first += made
-        found = why_unjudgeable(runs, final=number == len(batches)) or (yield from _divergent(inquiry, runs))
+        found = why_unjudgeable(runs, final=number == len(batches)) or (yield from _find_divergent(inquiry, runs))
         if found is not None:
             return found
     return None
@@ -144,15 +144,15 @@ def _controls(runs: Sequence[Run]) -> list[Run]:
 
 def earliest(runs: Sequence[Run], compare: Compare) -> DivergentRuns | None:
     """Where the first of these runs and another one diverge soonest."""
-    found = [_diverged(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
+    found = [_apart_at(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
     return min(found, key=lambda divergent: divergent.divergence.position, default=None)
 
 
-def _diverged(a: Run, b: Run, place: Divergence) -> DivergentRuns:
+def _apart_at(a: Run, b: Run, place: Divergence) -> DivergentRuns:
     return DivergentRuns(a.id, b.id, place, varied=tuple(b.plan.named("varied")))
 
 
-def _divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
+def _find_divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
     """Runs treated alike are asked first: where they diverge, nothing that is varied is to blame."""
     controls = _controls(runs)
     divergent = _blaming(inquiry, earliest(controls, inquiry.compare))
@@ -176,7 +176,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
 
     A small set comes out in the same order: where the code orders one, others are tried. Threads take turns in one
     order, to the end, and in its reverse. A choice without a seed falls the same way: where the varied run was seen to
-    draw so, more are left alone.
+    draw so, more are left alone. What is varied here counts as varied in all that follows.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
@@ -185,7 +185,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     seen = [one.name for one in CATALOG if one.may_stall and facts.entries.get(one.name)]
     seen = [name for name in seen if inquiry.left and name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
-    others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in range(2 * bool(chosen))]
+    others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in (0, 1) if chosen]
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     if any(lines and find(name).is_random and name not in request.pins for name, lines in facts.entries.items()):
         others += [request.base("control again")] * LOOK_AGAIN_DRAWS
@@ -198,7 +198,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
         for run in made:
             place = inquiry.compare(runs[0], run)
             if place is not None:
-                return inquiry.erratic or _diverged(runs[0], run, place)
+                return inquiry.erratic or _apart_at(runs[0], run, place)
     return None
 
 

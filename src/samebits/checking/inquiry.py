@@ -218,7 +218,7 @@ class Inquiry:
 
     def _culprits(self, run: Run) -> Asking[list[str]]:
         """The treatments that make this run fail; empty where it fails or not whatever we do."""
-        if (yield from self._is_erratic(run)):
+        if (yield from self._survives_again(run)):
             return []
         # Looking at who calls puts functions of ours in the places of others, with nothing treated, too.
         if run.plan.witness and not (yield from self._survives(run, [])):
@@ -229,7 +229,7 @@ class Inquiry:
             survives = yield from self._survives(run, suspects[:middle])
             suspects = suspects[middle:] if survives else suspects[:middle]
         # It may stop the script only together with others; or all of it was luck.
-        if (yield from self._survives(run, suspects)) and (yield from self._is_erratic(run)):
+        if (yield from self._survives(run, suspects)) and (yield from self._survives_again(run)):
             return []
         return suspects
 
@@ -240,7 +240,7 @@ class Inquiry:
         (tried,) = yield [stopping_after(spec, run.steps)]
         return bool(tried.succeeded)
 
-    def _is_erratic(self, run: Run) -> Asking[bool]:
+    def _survives_again(self, run: Run) -> Asking[bool]:
         """Whether the same treatment is survived another time: then failing is what the script does by itself."""
         (again,) = yield [run.plan]
         if again.succeeded:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from types import GenericAlias
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet
 
 # A thread that has its turn and waits for what is not told here (a pipe, code of C) loses it: after so long, where
@@ -38,11 +38,26 @@ MOST_TURNS = 100
 RANK_CHANGES = 0.2
 
 
+class Waking(NamedTuple):
+    """When a thread wakes by itself.
+
+    Attributes:
+        time: of those who sleep, in which each turn takes as long.
+        clock: of the machine.
+        turn: from which on the clock alone decides.
+    """
+
+    time: float
+    clock: float
+    turn: int
+
+
 class Turn:
     """A thread that takes turns.
 
     Attributes:
         number: in the order in which they were started.
+        wakes: where it waits for time to pass.
         rank: where somebody is loose, the highest goes first.
         is_loose: it goes by ranks, as in another schedule.
         ended: held until the thread has ended.
@@ -57,12 +72,11 @@ class Turn:
         self.is_woken = self.is_inside = False
         # Weakly: a condition drops the lock by which it was woken.
         self.held: WeakSet[TurnLock] = WeakSet()
-        # When it wakes by itself: in the time of those who sleep, by the clock, and after which turn by that alone.
-        self.wakes: tuple[float, float, int] | None = None
+        self.wakes: Waking | None = None
 
     @property
     def order(self) -> tuple[float, int]:
-        return (self.wakes[0] if self.wakes else float("inf")), self.number
+        return (self.wakes.time if self.wakes else float("inf")), self.number
 
 
 class Turns:
@@ -75,7 +89,6 @@ class Turns:
 
     def __init__(self, seed: int, *, is_mirrored: bool = False) -> None:
         self._random, self._is_mirrored = random.Random(seed), is_mirrored
-        self._guard = _thread.RLock()
         self._made = 0
         self.has_ended = self.is_loose = False
         self._begin()
@@ -114,7 +127,7 @@ class Turns:
         with self._guard:
             if not self._is_watched:
                 self._is_watched = True
-                _thread.start_new_thread(self._watch, (self._guard,))
+                _thread.start_new_thread(self._watch, ())
             self._living += 1
             self._ready.append(turn)
             self._go_on()
@@ -190,7 +203,7 @@ class Turns:
         """It gives up its turn, and wakes by itself after so many seconds, which the clock says are over at `end`."""
         if seconds is not None and end is not None:
             about = max(TICK_SECONDS, seconds) * (0.5 + self._drawn() if turn.is_loose else 1)
-            turn.wakes = self._now + about, end, self._count + MOST_TURNS
+            turn.wakes = Waking(self._now + about, end, self._count + MOST_TURNS)
             self._asleep.append(turn)
         self._give(turn)
 
@@ -222,13 +235,13 @@ class Turns:
                 self._pass_time(WORK_SECONDS)
                 self._let_back()
         is_loose = turn.is_loose or any(one.is_loose for one in ready)
-        if ready and (self._is_late(turn) if is_loose else has_worked):
+        if ready and (self._is_outranked(turn) if is_loose else has_worked):
             self._queue(turn)
 
     def _pass_time(self, seconds: float) -> None:
         """Who slept long enough need not wait until nobody else can go on."""
         self._now += seconds
-        self._call([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_forgotten(turn)])
+        self._call([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_passed_over(turn)])
 
     def _call(self, sleepers: list[Turn]) -> None:
         for turn in sorted(sleepers, key=lambda one: one.order):
@@ -240,12 +253,12 @@ class Turns:
         self._ready.extend(self._back)
         self._back.clear()
 
-    def _is_forgotten(self, turn: Turn) -> bool:
-        return turn.wakes is not None and self._count >= turn.wakes[2] and self._is_overdue(turn)
+    def _is_passed_over(self, turn: Turn) -> bool:
+        return turn.wakes is not None and self._count >= turn.wakes.turn and self._is_overdue(turn)
 
     @staticmethod
     def _is_overdue(turn: Turn) -> bool:
-        return turn.wakes is not None and turn.wakes[1] <= monotonic()
+        return turn.wakes is not None and turn.wakes.clock <= monotonic()
 
     @contextmanager
     def outside(self, turn: Turn) -> Iterator[None]:
@@ -263,7 +276,7 @@ class Turns:
         drawn = self._random.random()
         return 1 - drawn if self._is_mirrored else drawn
 
-    def _is_late(self, turn: Turn) -> bool:
+    def _is_outranked(self, turn: Turn) -> bool:
         """Whether one that is ready goes before it; a rank changes now and then, so that all orders come about."""
         if self._random.random() < RANK_CHANGES:
             turn.rank = self._drawn()
@@ -311,7 +324,7 @@ class Turns:
 
     def _patience(self, turn: Turn) -> float:
         wakes = turn.wakes
-        return -1 if wakes is None else max(TICK_SECONDS, wakes[1] - monotonic())
+        return -1 if wakes is None else max(TICK_SECONDS, wakes.clock - monotonic())
 
     def _has_woken(self, turn: Turn) -> bool:
         """Whether its time has come: nobody else can go on, and nobody wakes before it."""
@@ -332,10 +345,10 @@ class Turns:
                     own.remove(turn)
             self._give(turn)
 
-    def _watch(self, guard: Any) -> None:
+    def _watch(self) -> None:
         """Take the turn from a thread that waits for what is not told here."""
         since, count, spent = monotonic(), -1, 0.0
-        while self._guard is guard and not self.has_ended:
+        while not self.has_ended:
             sleep(IDLE_SECONDS / 4)
             is_waited_for = self._ready or self._back or any(map(self._is_overdue, list(self._asleep)))
             if self._count != count or not is_waited_for:
@@ -415,11 +428,14 @@ class TurnLock(Awaited):
 
     def release(self) -> None:
         """As of a lock."""
+        self._disown()
+        self._lock.release()
+        self._let_go()
+
+    def _disown(self) -> None:
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.held.discard(self)
-        self._lock.release()
-        self._let_go()
 
     def _let_go(self) -> None:
         self._wake()
@@ -460,9 +476,7 @@ class TurnRLock(TurnLock):
             self._given_back()
 
     def _given_back(self) -> None:
-        owner, self._owner = self._owner, None
-        if owner is not None:
-            owner.held.discard(self)
+        self._disown()
         self._let_go()
 
     # What a condition asks for.
