@@ -29,7 +29,7 @@ TICK_SECONDS = 0.002
 # What a turn takes in the time of those who sleep, and what a backward does, or many requests.
 TURN_SECONDS, WORK_SECONDS = 0.0001, 0.001
 # Where so little is missing, whoever is called sleeps on with its turn; others go back to sleep.
-MISSING_SECONDS = 0.005
+MISSING_SECONDS = 0.05
 # After so many requests in one turn others go: `while queue.empty(): pass` asks without end, and never waits.
 MOST_ASKED = 1000
 # After so many turns of others, those who slept long enough by the clock have one, and those who are back from outside.
@@ -185,14 +185,17 @@ class Turns:
             with self._guard:
                 if turn.is_woken:
                     return True
-                self._lie_down(turn, seconds, end)
+                # Once: how often it lies down depends on the clock.
+                about = None if seconds is None else max(TICK_SECONDS, seconds)
+                about = about and about * (0.5 + self._drawn() if turn.is_loose else 1)
+                self._lie_down(turn, about, end)
             self._sleep(turn)
             while end is not None and not turn.is_woken and not self.has_ended and (left := end - monotonic()) > 0:
                 if left <= MISSING_SECONDS:
                     sleep(left)
                 else:
                     with self._guard:
-                        self._lie_down(turn, seconds, end)
+                        self._lie_down(turn, about, end)
                     self._sleep(turn)
         except BaseException:  # Ctrl-C: it goes on without a turn, until it asks again
             self._forget(turn)
@@ -202,8 +205,7 @@ class Turns:
     def _lie_down(self, turn: Turn, seconds: float | None, end: float | None) -> None:
         """It gives up its turn, and wakes by itself after so many seconds, which the clock says are over at `end`."""
         if seconds is not None and end is not None:
-            about = max(TICK_SECONDS, seconds) * (0.5 + self._drawn() if turn.is_loose else 1)
-            turn.wakes = Waking(self._now + about, end, self._count + MOST_TURNS)
+            turn.wakes = Waking(self._now + seconds, end, self._count + MOST_TURNS)
             self._asleep.append(turn)
         self._give(turn)
 
