@@ -1,6 +1,5 @@
 """What is asked in a process that has the stand-in: `python -m tests.ops.probes NAME ...`."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ import samebits
 from samebits.ops.overrides import replace
 from tests.ops.cases import CASES as EVERY
 from tests.ops.cases import results
-from tests.standin.probes import bits
+from tests.standin.probes import bits, main
 
 TIMES = 50
 # The stand-in has no sparse tensors.
@@ -74,12 +73,5 @@ def errors(device: str) -> None:
 PROBES: dict[str, Callable[[str], None]] = {one.__name__: one for one in (agrees, refuses, errors)}
 
 
-def main() -> None:
-    accelerator = torch.accelerator.current_accelerator()
-    assert accelerator is not None
-    for name in sys.argv[1:]:
-        PROBES[name](accelerator.type)
-
-
 if __name__ == "__main__":
-    main()
+    main(PROBES)

@@ -3,7 +3,7 @@
 import copy
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -424,12 +424,13 @@ def runs_out(device: str) -> None:
     assert torch.ones(90_000, device=device).sum().item() == 90_000
 
 
-def main() -> None:
+def main(probes: Mapping[str, Callable[[str], None]]) -> None:
+    """Run the probes that are named on the command line, on the device that is there."""
     accelerator = torch.accelerator.current_accelerator()
     assert accelerator is not None
     for name in sys.argv[1:]:
-        PROBES[name](accelerator.type)
+        probes[name](accelerator.type)
 
 
 if __name__ == "__main__":
-    main()
+    main(PROBES)
