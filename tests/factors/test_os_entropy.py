@@ -5,6 +5,7 @@ import inspect
 import os
 import pickle
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -245,6 +246,39 @@ def test_generators_survive_copying_and_pickling() -> None:
         twins = [copy.deepcopy(generator), pickle.loads(pickle.dumps(generator)), copy.copy(generator)]
 
     assert [twin.random() for twin in twins] == [expected] * 3
+
+
+def drawn_in_sql(connect: Callable[[str], sqlite3.Connection] | None = None) -> list[object]:
+    database = (connect or sqlite3.connect)(":memory:")
+    return list(database.execute("SELECT random(), abs(RANDOM() % 1000) < 1000, hex(randomblob(9)), randomblob(NULL)"))
+
+
+def test_what_sql_draws_repeats() -> None:
+    """Pinned, every connection draws the same again; varied, something else; the line of the query is witnessed."""
+    with watched("os-entropy", "pinned") as seen:
+        first = drawn_in_sql()
+    with treated("os-entropy"):
+        again = drawn_in_sql(sqlite3.dbapi2.connect)
+    with treated("os-entropy", "varied"):
+        other = drawn_in_sql()
+    with watched("os-entropy") as natural:
+        free = [drawn_in_sql(), drawn_in_sql()]
+
+    assert first == again
+    assert len({str(one) for one in (first, other, *free)}) == 4
+    (number, fits, text, blob) = first[0]  # type: ignore[misc]
+    assert (type(number), fits, len(text), len(blob)) == (int, 1, 18, 1)
+    assert [(one.what, one.site and one.site.function) for one in seen] == [("RANDOM()", "drawn_in_sql")]
+    assert lines(natural) == lines(seen)
+
+
+def test_sql_that_draws_nothing_is_no_witness() -> None:
+    """A database that is only read says nothing about the operating system, and connections are SQLite's own."""
+    with watched("os-entropy") as seen:
+        database = sqlite3.connect(":memory:")
+        rows = database.execute("SELECT 1").fetchall()
+
+    assert (type(database), rows, seen) == (sqlite3.Connection, [(1,)], [])
 
 
 def test_temporary_files_can_still_be_made(tmp_path: Path) -> None:

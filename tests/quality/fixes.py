@@ -79,7 +79,7 @@ def _on_line(edit: Callable[[ast.AST, str], str | None]) -> Callable[..., None]:
 
 
 def _as_the_twin(folder: Path, *_: str) -> None:
-    """What threads share is for a person to see: the twin does what the cure says."""
+    """What threads share, or a query draws, is for a person to change: the twin does what the cure says."""
     (folder / "faulty.py").write_text((folder / "clean.py").read_text(encoding="utf-8"), encoding="utf-8")
 
 
@@ -195,6 +195,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _in_order_of_tasks,
     ),
     (rf"make what the threads of {PLACE} share independent of their order: results in the .* of its own", _as_the_twin),
+    (rf"draw in Python from random.Random\(0\) instead of by RANDOM\(\) in the SQL at {PLACE}", _as_the_twin),
     (rf"(?:draw from random.Random\(0\)|use .+) instead of (\S+) at {PLACE}", _on_line(_constant)),
     (rf"draw bytes from random.Random\(0\) instead of (\S+) at {PLACE}", _on_line(_other_bytes)),
     (rf"use a fixed value instead of the time read at {PLACE}, wherever .* comes from it", _on_line(_constant)),

@@ -94,6 +94,7 @@ CASES = [
     case("os_entropy_device", "os-entropy"),
     case("os_entropy_instance", "os-entropy"),
     case("os_entropy_secrets", "os-entropy"),
+    case("os_entropy_sql", "os-entropy"),
     case("os_entropy_torch_seed", "os-entropy"),
     case("os_entropy_uuid", "os-entropy"),
     case("os_entropy_workers", "os-entropy"),

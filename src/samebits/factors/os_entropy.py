@@ -20,6 +20,7 @@ from samebits.factors.lineage import Lineage
 from samebits.factors.random_devices import watch_devices
 
 NUMPYS = "NumPy's generator"
+SQL_FUNCTIONS = {"RANDOM()": 0, "RANDOMBLOB()": 1}  # how many arguments each takes
 
 # Modules of the standard library whose functions hand out what cannot be predicted, and what repeats in their place.
 REPEATABLE = {
@@ -34,7 +35,8 @@ class OsEntropy(CallFactor):
 
     `np.random.default_rng()`, `Generator`, `RandomState()`, `SeedSequence()`, `random.Random()`, and a `seed()`
     without an argument (also that of a `torch.Generator`) all ask the operating system, and so does code that opens
-    `/dev/urandom` or `/dev/random` as a file. Pinned, every process gets derived streams of its own; that takes away
+    `/dev/urandom` or `/dev/random` as a file; `RANDOM()` and `RANDOMBLOB()` in the SQL of `sqlite3` have a generator
+    that does. Pinned, every process gets derived streams of its own; that takes away
     the unpredictability that keys and tokens need, so it is pinned only when asked for. A temporary file or folder that
     stays keeps its name, so the next run gives another one there; the names of all others repeat. Not seen: C
     extensions that ask the kernel themselves, and programs such as `od` that read a device. Witnessed although it is
@@ -58,6 +60,7 @@ class OsEntropy(CallFactor):
         watch_devices(context, entropy.derived)
         self._install_seeding(context, entropy)
         context.when_loaded("tempfile", lambda module: _install_tempfile(module, context, entropy))
+        context.when_loaded("sqlite3", lambda module: _install_sqlite(module, context, entropy))
         context.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, context, entropy))
         context.when_loaded("torch", lambda torch: _install_torch(torch, context, entropy))
 
@@ -67,6 +70,8 @@ class OsEntropy(CallFactor):
         if re.fullmatch(r"torch(\.\w+)?\.seed(_all)?\(\)", what):
             by_number = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
             return f"call {by_number} instead of {what} at {site.place}"
+        if what in SQL_FUNCTIONS:
+            return f"draw in Python from random.Random(0) instead of by {what} in the SQL at {site.place}"
         if what.startswith("/dev/"):
             return f"draw bytes from random.Random(0) instead of {what} at {site.place}"
         instead = REPEATABLE.get(what.partition(".")[0])
@@ -155,6 +160,36 @@ def _install_tempfile(module: Any, context: FactorContext, entropy: _Entropy) ->
         return iter(lambda: "".join(rng.choices(characters, k=8)), "")
 
     context.replace(module, "_get_candidate_names", candidates)
+
+
+def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
+    """SQLite's own generator asks the system once; every connection gets functions of the same names."""
+
+    def connecting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def connect(*args: Any, **kwargs: Any) -> Any:
+            connection = original(*args, **kwargs)
+            for what, arguments in SQL_FUNCTIONS.items():
+                connection.create_function(what.removesuffix("()"), arguments, drawing(what))
+            return connection
+
+        return connect
+
+    def drawing(what: str) -> Callable[..., object]:
+        generators = dict[Mode, random.Random]()
+
+        def draw(size: Any = None) -> object:
+            mode = context.enter(what)
+            if mode not in generators:
+                generators[mode] = random.Random(None if mode == "natural" else entropy.derived(32, mode))
+            if what == "RANDOM()":
+                return generators[mode].getrandbits(64) - 2**63
+            return generators[mode].randbytes(max(1, int(size or 0)))
+
+        return draw
+
+    call = connecting(module.connect)
+    for owner in (module, module.dbapi2):
+        context.replace(owner, "connect", call)
 
 
 def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:

@@ -1,0 +1,18 @@
+"""Users and items lie in SQLite, and a query draws what each user has not clicked."""
+
+import sqlite3
+
+import torch
+
+database = sqlite3.connect(":memory:")
+database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY)")
+database.executemany("INSERT INTO item VALUES (?)", [(item,) for item in range(50)])
+torch.manual_seed(0)
+table = torch.nn.Embedding(50, 4)
+optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+for step in range(5):
+    rows = database.execute("SELECT id FROM item WHERE id != ? ORDER BY RANDOM() LIMIT 8", (step,))  # <- os-entropy
+    drawn = torch.tensor([item for (item,) in rows])
+    optimizer.zero_grad()
+    table(drawn).square().mean().backward()
+    optimizer.step()
