@@ -39,6 +39,8 @@ _ORDERING = {
     **dict.fromkeys(["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector"], NUMBERS),
     **dict.fromkeys(["str", "repr", "sum", *_CHOOSING], WEAK),
 }
+# What is put into these comes out in the order of its first members that differ.
+_HEAPS = {"heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right", "put", "put_nowait"}
 _RANKING = {"enumerate", "zip", "zip_longest", "islice"}
 _RANKING |= {"accumulate", "combinations", "permutations", "cycle", "reduce"}
 _COMPREHENSIONS = {ast.SetComp: SILENT, ast.ListComp: LISTS, ast.GeneratorExp: LOOPS, ast.DictComp: LOOPS}
@@ -100,6 +102,11 @@ class _Uses:
                 yield node, "extends a list by a set", LISTS, of(node.value).order_depends_on
             case ast.BinOp() if ADDRESSED in (of(node.left), of(node.right)):
                 yield node, "computes with id()", NUMBERS, _ADDRESS
+            case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE(), *_]) if ADDRESSED in (
+                of(node.left),
+                *map(of, node.comparators),
+            ):
+                yield node, "compares id()", NUMBERS, _ADDRESS
             case ast.Name(id="hash", ctx=ast.Load()) if self.is_builtin(node) and not self.is_called(node):
                 yield node, "depends on hash()", NUMBERS, UNKNOWN.hash_depends_on
             case ast.Call():
@@ -120,6 +127,8 @@ class _Uses:
         if name == "pop" and isinstance(node.func, ast.Attribute):
             yield node, "takes a member of a set with pop()", LOOPS, of(node.func.value).order_depends_on
         if any(keyword.arg == "key" and self.gives_address(keyword.value) for keyword in node.keywords):
+            yield node, "orders by id()", NUMBERS, _ADDRESS
+        if name in _HEAPS and any(ADDRESSED in map(of, _members(argument)) for argument in node.args):
             yield node, "orders by id()", NUMBERS, _ADDRESS
         if "seed" in name and ADDRESSED in map(of, node.args):
             yield node, "seeds with id()", NUMBERS, _ADDRESS
@@ -154,7 +163,7 @@ class _Uses:
 
     def gives_address(self, function: ast.expr) -> bool:
         if isinstance(function, ast.Lambda):
-            return isinstance(function.body, ast.Call) and self.gives_address(function.body.func)
+            return ADDRESSED in map(self.flow.of, _members(function.body))
         return isinstance(function, ast.Name) and function.id == "id" and self.is_builtin(function)
 
     # ---- whether the order matters to anybody
@@ -221,6 +230,11 @@ class _Uses:
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name) as function)):
                 return (name in _SET_CHANGES and self.is_set(function)) or name in _LOGGING | {"pop"}
         return False
+
+
+def _members(node: ast.expr) -> list[ast.expr]:
+    """Those of a tuple that is written out, else the expression itself."""
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _may_tie(node: ast.Call) -> bool:
