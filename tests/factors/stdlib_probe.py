@@ -3,6 +3,7 @@
 Run as `python stdlib_probe.py` with samebits on the path; silent when all is well.
 """
 
+import dataclasses
 import datetime
 import glob
 import os
@@ -44,6 +45,83 @@ def listings(folder: str) -> dict[str, list[str]]:
     if sys.version_info >= (3, 12):
         found["path walk"] = next(iter(path.walk()))[2]
     return found
+
+
+def classes() -> dict[str, type]:
+    """Classes of every kind that decides about its hash, made anew."""
+
+    class Plain:
+        pass
+
+    class Slots:
+        __slots__ = ()
+
+    class Own:
+        def __hash__(self) -> int:
+            return 77
+
+    class Equal:
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    class Second(Plain, Own):
+        pass
+
+    class Child(Plain):
+        pass
+
+    @dataclasses.dataclass
+    class Fields:
+        pass
+
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        pass
+
+    @dataclasses.dataclass(eq=False)
+    class Same:
+        pass
+
+    return dict(locals())
+
+
+def hashed(cls: type) -> str:
+    """Whether objects of a class are numbered, hash by their addresses or in a way of their own, or not at all."""
+    thing = cls()
+    try:
+        found = hash(thing)
+    except TypeError:
+        return "not"
+    is_small = found < 1000
+    return "address" if found == object.__hash__(thing) else "number" if is_small and found != 77 else "own"
+
+
+def check_own_classes() -> None:
+    natural = {name: hashed(cls) for name, cls in classes().items()}
+    treatment = treat({"memory-addresses": Setting("pinned")}, 0)
+    made = classes()
+    pinned = {name: hashed(cls) for name, cls in made.items()}
+    kept = made["Plain"]()
+    found = {kept}
+    order = [made["Child"]() for _ in range(50)]
+    assert list(set(order)) == order
+    assert made["Plain"].__hash__ is object.__hash__
+    assert "__hash__" not in vars(made["Plain"])
+    try:
+        type("Wrong", (made["Plain"],), {}, x=1)
+        said = ""
+    except TypeError as error:
+        said = str(error)
+    assert "Wrong.__init_subclass__() takes no keyword arguments" in said
+    treatment.undo()
+    assert kept in found
+    assert hashed(made["Child"]) == "address"
+    del kept, found, order
+    assert {name: hashed(cls) for name, cls in made.items()} == natural
+    assert {name: hashed(cls) for name, cls in classes().items()} == natural
+    numbered = {"Plain", "Child", "Same"}
+    assert {name for name in natural if natural[name] == "address"} == {*numbered, "Slots"}, natural
+    assert pinned == {**natural, **dict.fromkeys(numbered, "number")}, pinned
 
 
 def check_file_order(folder: str) -> None:
@@ -133,6 +211,7 @@ if __name__ == "__main__":
         os.mkdir(data)
         for stem in random.Random(1).sample(["a", "b", "c", "d", "e", "f", "ä", "z10", "z9"], 9):
             open(os.path.join(data, f"{stem}.txt"), "w").close()
+        check_own_classes()
         check_file_order(data)
         check_witness(data)
         check_values()

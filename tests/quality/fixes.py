@@ -104,7 +104,7 @@ def _in_order(folder: Path, name: str, number: str) -> None:
     """The sets that the line takes are made with `dict.fromkeys` instead, wherever in the file that is."""
     path = folder / name
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    used = {node.id for node in ast.walk(ast.parse(rows[int(number) - 1].strip())) if isinstance(node, ast.Name)}
+    used = re.findall(r"\w+", rows[int(number) - 1])
     made = [i for i, row in enumerate(rows) if row.partition(" = ")[0] in used and "set(" in row]
     assert made
     for i in made:

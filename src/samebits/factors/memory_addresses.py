@@ -13,23 +13,25 @@ from typing import Any, ClassVar
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
+from samebits.factors.own_classes import OwnClasses
 
 # <sys/personality.h>: what is asked with this number is only reported.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
 
 
 class MemoryAddresses(Factor):
-    """`id()` is an address, and tensors, modules and most other objects hash by it, so sets of them have no order.
+    """`id()` is an address, and tensors, modules and objects of your own classes hash by it: sets have no order.
 
     `clip_grad_norm_(list(set(net.parameters())), 1.0)` adds the norms in another order in every run: the operating
-    system moves the heap, and whatever was allocated before moves objects within it. Pinned, tensors and modules hash
-    by the order in which they were first hashed; sets of them have the same order wherever they lie. `samebits run`
-    also starts the command without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where
-    containers allow it), so that `id()` and sets of other objects repeat as far as the program and its hash seed do.
+    system moves the heap, and whatever was allocated before moves objects within it. Pinned, tensors, modules and
+    objects of the script's own classes (those without a hash of their own or `__slots__`) hash by the order in which
+    they were first hashed; sets of them have the same order wherever they lie. `samebits run` also starts the command
+    without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where containers allow it), so that
+    `id()` and sets of other objects repeat as far as the program and its hash seed do.
     A check leaves addresses random, and varies only the hashes: any treatment moves addresses, so what rests on them
     could be taken for another factor's doing. Only where runs diverge with all else pinned, and no factor can be named,
-    it fixes addresses as well: where that helps, as with `sorted(key=id)`, sets of other objects, and classes with a
-    hash of their own, it names the lines that reading found.
+    it fixes addresses as well: where that helps, as with `sorted(key=id)`, sets of functions or classes, and classes
+    with a hash of their own, it names the lines that reading found.
     """
 
     name = "memory-addresses"
@@ -67,7 +69,7 @@ class MemoryAddresses(Factor):
             reason = "torch was imported before, so tensors may have been hashed by their addresses"
             return Observation(where, False, can_pin=False, reason=reason)
         order = "by number" if context.mode == "pinned" else "by other numbers"
-        return Observation(f"tensors and modules hash {order}; {where}", True)
+        return Observation(f"tensors, modules and objects of your classes hash {order}; {where}", True)
 
 
 def _where_objects_lie(*, is_pinned_here: bool) -> str:
@@ -124,7 +126,9 @@ def _personality(wanted: int) -> int | None:
 def _number(context: FactorContext, to_hash: Callable[[int], int]) -> None:
     # What was hashed before would not be found again under another number: by then it is too late.
     if "torch" not in sys.modules:
-        context.when_loaded("torch", lambda torch: _Numbers(context, to_hash).install(torch))
+        numbers = _Numbers(context, to_hash)
+        numbers.install_on_own_classes()
+        context.when_loaded("torch", numbers.install)
 
 
 def _is_ours(function: object) -> bool:
@@ -140,9 +144,11 @@ class _Numbers:
         # By address, as long as the object lives: a dictionary that held the objects would hash them itself.
         self.known: dict[int, tuple[weakref.ref[object], int]] = {}
         # The classes whose hash this is, and what they had before.
-        self.given: list[tuple[Any, object]] = []
+        self.given: list[tuple[Any, Callable[[object], int] | None]] = []
+        self.number = self._numbering()
+        self.own_classes = OwnClasses(self.number)
 
-    def install(self, torch: ModuleType) -> None:
+    def _numbering(self) -> Callable[[object], int]:
         known, new = self.known, self.new
 
         def number(self: object) -> int:
@@ -150,15 +156,23 @@ class _Numbers:
             return entry[1] if entry is not None and entry[0]() is self else new(self)
 
         number.__name__ = "__hash__"
+        return number
+
+    def install_on_own_classes(self) -> None:
+        self.own_classes.install(self.context)
+        self.context.undo.callback(self._take_back)
+
+    def install(self, torch: ModuleType) -> None:
         for owner in (torch.Tensor, torch.nn.Module):
             self.given.append((owner, vars(owner).get("__hash__")))
-            owner.__hash__ = number
+            owner.__hash__ = self.number
         self.context.undo.callback(self._take_back)
 
     def _take_back(self) -> None:
         # Sets and dictionaries of what has a number outlive the pin, and must find it again: until the last has died.
         if self.known:
             return
+        self.own_classes.take_back()
         while self.given:
             owner, own = self.given.pop()
             if not _is_ours(owner.__hash__):
@@ -176,7 +190,8 @@ class _Numbers:
     def new(self, thing: object) -> int:
         """The hash of what was not hashed before."""
         if self.context.ended:
-            return id(thing)
+            before = next((own for owner, own in self.given if own and isinstance(thing, owner)), object.__hash__)
+            return int(before(thing))
         address, hashed = id(thing), self.to_hash(next(self.count))
         if address in self.known and self.known[address][0]() is None:
             del self.known[address]
