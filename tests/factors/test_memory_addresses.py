@@ -1,6 +1,7 @@
 """memory-addresses: sets of tensors and modules have an order that no address decides; addresses can be fixed."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -192,3 +193,50 @@ def test_the_hash_is_given_back_with_the_last_that_was_numbered() -> None:
     assert is_left
     assert "__hash__" not in vars(made.nn.Module)
     assert vars(made.Tensor)["__hash__"].__code__ is before
+
+
+FUNCTIONS = """import {first}
+def flip(): pass
+def scale(): pass
+known = {{flip: "flip", scale: "scale"}}
+import samebits
+samebits.pin(factors=["memory-addresses"])
+print(hash(flip), hash(scale), hash(lambda: 0), known[flip], hash(len) > 99, hash({first}.dumps) > 99)
+"""
+
+
+def test_functions_are_numbered_before_the_script_begins(tmp_path: Path) -> None:
+    """Those of the script only; a pin in the middle of it leaves them, since they may lie in a dictionary by then."""
+    script = tmp_path / "train.py"
+    script.write_text(FUNCTIONS.format(first="json"))
+    own = [sys.executable, "-m", "samebits", "run", "--no-record", "--pin", "memory-addresses", str(script)]
+
+    pinned = subprocess.check_output(own, text=True, cwd=tmp_path)
+    late = subprocess.check_output([sys.executable, str(script)], text=True, cwd=tmp_path)
+
+    assert pinned.split() == ["1", "2", "3", "flip", "True", "True"]
+    assert late.split()[3:] == ["flip", "True", "True"]
+    assert min(map(int, late.split()[:3])) > 99
+
+
+SCATTERED = """import json, sys
+from samebits.factors.context import Setting
+from samebits.factors.pinning import treat
+treat({"memory-addresses": Setting("pinned", probed=sys.argv[1] == "probed")}, 0)
+class Slot:
+    __slots__ = ("key",)
+print([id(one) % 4096 for one in [Slot() for _ in range(20)]])
+"""
+
+
+def test_probed_addresses_differ_in_their_low_bits_too(tmp_path: Path) -> None:
+    """A page moves by itself, but what lies where within it follows from what was allocated before."""
+    script = tmp_path / "train.py"
+    script.write_text(SCATTERED)
+
+    def seen(how: str) -> set[str]:
+        environ = {**os.environ, "PYTHONHASHSEED": "0"}
+        return {subprocess.check_output([sys.executable, str(script), how], text=True, env=environ) for _ in range(4)}
+
+    assert len(seen("probed")) == 4
+    assert len(seen("plain")) < 4

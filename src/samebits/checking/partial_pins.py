@@ -15,6 +15,7 @@ from samebits.checking.round import MOST_DRAWS, Round
 from samebits.checking.suspects import Baseline
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run
 from samebits.factors.catalog import CATALOG, find
+from samebits.factors.context import Setting
 from samebits.factors.pinning import settings_for
 
 FIRST_RUNS, ENOUGH_ALONE = 2, 3
@@ -110,7 +111,8 @@ def whole_pin(round_: Round) -> Asking[WholePin | None]:
 def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
     """Draw by lot whether it is held whole, until it is guilty, or that comes to nothing."""
     inquiry = baseline.inquiry
-    whole = replace(baseline.spare, role=f"{found.factor} held whole", as_run=True)
+    whole = baseline.spare.with_settings({found.factor: Setting("pinned")})
+    whole = replace(whole, role=f"{found.factor} held whole", as_run=True)
     treatments = {HELD: whole, (found.factor, 0): baseline.spare}
     found.base = yield from inquiry.runs_of([whole] * FIRST_RUNS)
     while True:

@@ -149,8 +149,12 @@ def varied_alone_run(request: CheckRequest, names: Sequence[str], variant: int) 
 
 
 def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) -> RunSpec:
-    """These factors held still and watched, besides those that the user pinned; ended after the step `last`."""
-    plan = replace(request.base("pinned"), settings={**_pinned(names), **request.pins}, witness=True)
+    """These factors held still and watched, besides those that the user pinned; ended after the step `last`.
+
+    What a pin leaves free is changed on purpose: runs that agree by luck would make any treatment look guilty.
+    """
+    settings = {**_pinned(names, probed=True), **request.pins}
+    plan = replace(request.base("pinned"), settings=settings, witness=True)
     return stopping_after(plan, last)
 
 
@@ -191,8 +195,8 @@ def remedy_varied_run(request: CheckRequest, pins: Iterable[str], last: int | No
     return stopping_after(replace(plan, role="remedy, rest varied"), last)
 
 
-def _pinned(names: Iterable[str]) -> dict[str, Setting]:
-    return {name: Setting("pinned") for name in names}
+def _pinned(names: Iterable[str], *, probed: bool = False) -> dict[str, Setting]:
+    return {name: Setting("pinned", probed=probed and find(name).held_in_part) for name in names}
 
 
 def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:

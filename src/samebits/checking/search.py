@@ -226,7 +226,7 @@ def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     """Every factor that entered a run of the baseline, with its first line, but for those that were found guilty."""
     if not round_.baseline.runs:  # the runs were used up before
         return ()
-    guilty = {one.name for one in round_.accused}
+    guilty = {one.name for one in round_.accused if one.stands}
     facts = round_.baseline.base.facts
     read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
     entries = {**facts.entries, **read}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
-from samebits.factors.own_classes import OwnClasses
+from samebits.factors.own_objects import OwnObjects
 
 # <sys/personality.h>: what is asked with this number is only reported.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
@@ -23,14 +23,14 @@ class MemoryAddresses(Factor):
     """`id()` is an address, and tensors, modules and objects of your own classes hash by it: sets have no order.
 
     `clip_grad_norm_(list(set(net.parameters())), 1.0)` adds the norms in another order in every run: the operating
-    system moves the heap, and whatever was allocated before moves objects within it. Pinned, tensors, modules and
-    objects of the script's own classes (those without a hash of their own or `__slots__`) hash by the order in which
-    they were first hashed; sets of them have the same order wherever they lie. `samebits run` also starts the command
-    without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where containers allow it), so that
-    `id()` and sets of other objects repeat as far as the program and its hash seed do.
+    system moves the heap, and whatever was allocated before moves objects within it. Pinned, tensors, modules, the
+    script's functions and objects of its classes (those without a hash of their own or `__slots__`) hash by the order
+    in which they were first hashed; sets of them have the same order wherever they lie. `samebits run` also starts the
+    command without address space randomisation (`personality(2)`, ADDR_NO_RANDOMIZE; Linux, where containers allow it),
+    so that `id()` and sets of other objects repeat as far as the program and its hash seed do.
     A check leaves addresses random, and varies only the hashes: any treatment moves addresses, so what rests on them
     could be taken for another factor's doing. Only where runs diverge with all else pinned, and no factor can be named,
-    it fixes addresses as well: where that helps, as with `sorted(key=id)`, sets of functions or classes, and classes
+    it fixes addresses as well: where that helps, as with `sorted(key=id)`, sets of classes, and classes
     with a hash of their own, it names the lines that reading found.
     """
 
@@ -54,6 +54,10 @@ class MemoryAddresses(Factor):
         return _addresses_fixed() if setting.mode == "pinned" else nullcontext()
 
     def pin(self, context: FactorContext) -> None:
+        if context.setting.probed:
+            _scatter()
+            # The import fills whatever holes there are.
+            context.when_loaded("torch", lambda torch: _scatter())
         _number(context, lambda number: number)
 
     def vary(self, context: FactorContext) -> None:
@@ -69,7 +73,26 @@ class MemoryAddresses(Factor):
             reason = "torch was imported before, so tensors may have been hashed by their addresses"
             return Observation(where, False, can_pin=False, reason=reason)
         order = "by number" if context.mode == "pinned" else "by other numbers"
-        return Observation(f"tensors, modules and objects of your classes hash {order}; {where}", True)
+        return Observation(f"tensors, modules, functions and objects of yours hash {order}; {where}", True)
+
+
+# Blocks that stay allocated between the holes.
+_scattered: list[object] = []
+
+
+def _scatter() -> None:
+    """Leave holes in the heap in a random order, so that the low bits of addresses, too, say nothing from run to run.
+
+    Pages move by themselves, but where a small object lies within one follows from what was allocated before it.
+    """
+    import posix
+    import random
+
+    chance = random.Random(posix.urandom(8))  # not `os`, which may be pinned
+    # Python serves each multiple of 16 bytes from pages of its own, up to 512.
+    blocks = [bytes(size) for size in range(0, 512 - sys.getsizeof(b""), 16) for _ in range(256)]
+    chance.shuffle(blocks)
+    _scattered.extend(blocks[: len(blocks) // 2])
 
 
 def _where_objects_lie(*, is_pinned_here: bool) -> str:
@@ -127,7 +150,7 @@ def _number(context: FactorContext, to_hash: Callable[[int], int]) -> None:
     # What was hashed before would not be found again under another number: by then it is too late.
     if "torch" not in sys.modules:
         numbers = _Numbers(context, to_hash)
-        numbers.install_on_own_classes()
+        numbers.install_on_own_objects()
         context.when_loaded("torch", numbers.install)
 
 
@@ -146,7 +169,7 @@ class _Numbers:
         # The classes whose hash this is, and what they had before.
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
-        self.own_classes = OwnClasses(self.number)
+        self.own_objects = OwnObjects(self.number)
 
     def _numbering(self) -> Callable[[object], int]:
         known, new = self.known, self.new
@@ -158,8 +181,8 @@ class _Numbers:
         number.__name__ = "__hash__"
         return number
 
-    def install_on_own_classes(self) -> None:
-        self.own_classes.install(self.context)
+    def install_on_own_objects(self) -> None:
+        self.own_objects.install(self.context)
         self.context.undo.callback(self._take_back)
 
     def install(self, torch: ModuleType) -> None:
@@ -172,7 +195,7 @@ class _Numbers:
         # Sets and dictionaries of what has a number outlive the pin, and must find it again: until the last has died.
         if self.known:
             return
-        self.own_classes.take_back()
+        self.own_objects.take_back()
         while self.given:
             owner, own = self.given.pop()
             if not _is_ours(owner.__hash__):

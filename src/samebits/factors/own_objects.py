@@ -1,0 +1,96 @@
+"""The script's own objects and functions hash by address, unless another function is put behind `__hash__`."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+
+from samebits.base.sites import is_user_file, user_modules, without_own_frames
+from samebits.factors.context import FactorContext, exchange_method
+
+# Where CPython keeps the functions in C: that of a class behind its head and twelve other entries (PyTypeObject), and
+# that which a method shows to Python (PyWrapperDescrObject).
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_HASH_OF_CLASS, _FUNCTION_OF_METHOD = 15 * _WORD, 6 * _WORD
+
+
+class OwnObjects:
+    """Gives functions of the script, and objects of its classes, another hash where they would hash by address.
+
+    What a class says of itself stays as it is, since dataclasses, attrs and classes that inherit from several others
+    decide by `__hash__`: only the function in C behind it is exchanged, as soon as the class is made. Classes with
+    `__slots__` and no weak references are left alone: nobody would learn that an address is another object's now.
+    """
+
+    def __init__(self, number: Callable[[object], int]) -> None:
+        self._number = number
+        self._default = _word(id(object.__hash__) + _FUNCTION_OF_METHOD).value
+        # Classes, and the function that lies behind their hash now.
+        self._changed: list[tuple[weakref.ref[type], int]] = []
+
+    def install(self, context: FactorContext) -> None:
+        """Change every class that is made from now on, until the context ends.
+
+        Functions are changed only before any code of the user has run: it may have hashed some.
+        """
+        if _word(id(object) + _HASH_OF_CLASS).value != self._default:
+            return  # this Python lays classes out in another way
+        if not _has_begun():
+            self._change(FunctionType, _in_c(self._number_of_function))
+        numbers, original = _in_c(self._number), vars(object)["__init_subclass__"]
+
+        def init_subclass(cls: type, /, **kwargs: object) -> None:
+            with without_own_frames:
+                original.__get__(None, cls)(**kwargs)
+            if cls.__weakrefoffset__ and _is_the_users(cls):
+                self._change(cls, numbers)
+
+        exchange_method(object, "__init_subclass__", classmethod(init_subclass))
+        context.undo.callback(exchange_method, object, "__init_subclass__", original)
+
+    def _change(self, cls: type, function: int) -> None:
+        hashes = _word(id(cls) + _HASH_OF_CLASS)
+        if hashes.value == self._default:
+            hashes.value = function
+            self._changed.append((weakref.ref(cls), function))
+
+    def _number_of_function(self, function: FunctionType) -> int:
+        is_own = is_user_file(function.__code__.co_filename)
+        return self._number(function) if is_own else object.__hash__(function)
+
+    def take_back(self) -> None:
+        """Let all of them hash as before."""
+        while self._changed:
+            ref, function = self._changed.pop()
+            cls = ref()
+            if cls is not None and (hashes := _word(id(cls) + _HASH_OF_CLASS)).value == function:
+                hashes.value = self._default
+
+
+def _in_c(number: Callable[..., int]) -> int:
+    """The address of a function in C that answers as this one; it lives as long as the interpreter, as classes may."""
+    function = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.py_object)(number)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _word(address: int) -> ctypes.c_void_p:
+    """What lies at an address, to be read or changed."""
+    return ctypes.c_void_p.from_address(address)
+
+
+def _has_begun() -> bool:
+    """Whether code of the user has run, which may have hashed functions."""
+    main = vars(sys.modules["__main__"])
+    return any(module for module in user_modules() if vars(module) is not main) or any(
+        name == "__file__" or not name.startswith("__") for name in main
+    )
+
+
+def _is_the_users(cls: type) -> bool:
+    module = sys.modules.get(cls.__module__)
+    path = getattr(module, "__file__", None)
+    return module is not None and (cls.__module__ == "__main__" if path is None else is_user_file(path))
