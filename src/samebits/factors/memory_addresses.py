@@ -89,8 +89,8 @@ def _scatter() -> None:
     import random
 
     chance = random.Random(posix.urandom(8))  # not `os`, which may be pinned
-    # Python serves each multiple of 16 bytes from pages of its own, up to 512.
-    blocks = [bytes(size) for size in range(0, 512 - sys.getsizeof(b""), 16) for _ in range(256)]
+    # Python serves each multiple of 16 bytes from pages of its own, up to 512; of the shortest there is one each.
+    blocks = [bytes(size) for size in range(2, 512 - sys.getsizeof(b""), 16) for _ in range(256)]
     chance.shuffle(blocks)
     _scattered.extend(blocks[: len(blocks) // 2])
 
