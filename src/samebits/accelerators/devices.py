@@ -47,6 +47,14 @@ def may_be_in_use() -> bool:
     return bool(kind_in_use()) or (kind == _METAL and bool(module.is_available()))
 
 
+def may_read_cudas_settings() -> bool:
+    """Whether one is in use to which settings of CUDA, cuDNN, cuBLAS or Triton may matter.
+
+    ROCm goes by CUDA's name, and makers of others read the same settings or not: only Apple's is known not to.
+    """
+    return kind_in_use() not in ("", _METAL)
+
+
 def current_index() -> int:
     """The number of the device that this thread has chosen."""
     return int(getattr(_current()[1], "current_device", lambda: 0)())
