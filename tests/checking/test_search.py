@@ -121,6 +121,18 @@ def test_a_choice_between_few_kernels_is_found_among_those_that_did_not_choose(f
     assert seen.count([]) <= 1
 
 
+@pytest.mark.parametrize(("used", "runs"), [(ON_A_DEVICE, 8), (frozenset(), 3)], ids=["on a device", "on the CPU"])
+def test_where_an_autotuner_was_asked_for_the_same_rests_on_eight_runs(used: frozenset[str], runs: int) -> None:
+    """It may choose the same of two in three runs; where it can have chosen at all."""
+    for line, at_least in ((9, runs), (0, 3)):
+        script = Script(effects=(Effect("cudnn-autotune", line, 0, kinds=2),), used=used)
+        checks = [simulated(script, random.Random(seed)) for seed in range(60)]
+        alike = [len(simulation.runs) for found, simulation, _ in checks if found.divergent is None]
+
+        assert set(alike) <= {at_least}
+        assert (len(alike) <= 2) == (at_least == 8)
+
+
 def test_what_the_program_asked_for_is_left_alone_first() -> None:
     """It switched the autotuner on, and the pin did not let it: in the runs after the baseline no other is released."""
     own = Effect("cudnn-autotune", 9, 0, kinds=4)

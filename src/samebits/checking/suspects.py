@@ -275,9 +275,7 @@ class Lineup:
         """Put them in order, by what the baseline has seen."""
         pinned = set(self._baseline.plan.named("pinned"))
         names = [name for name in self._names if name in pinned and name not in self._pins]
-        used = self._baseline.base.facts.used
-        # Whether a loader fetches is not noted; what asks for data-workers has one.
-        names = [name for name in names if used is None or used.issuperset({*find(name).needs} - {"loader"})]
+        names = list(filter(self._baseline.base.facts.has_use_for, names))
         likely = [name for name in names if name in self._inquiry.request.vary or self._is_likely(name)]
         others = [name for name in names if name not in likely]
         lucky = tuple(name for name in likely if find(name).varies_between_runs and not _is_algorithm(name))
