@@ -72,6 +72,14 @@ def names_in_use() -> list[str]:
     return [UNNAMED]
 
 
+def driver_in_use() -> str:
+    """The version of what drives the device in use, where its module of torch says that; empty where it does not."""
+    with suppress(Exception):
+        module = _current()[1]
+        return str(module.get_device_properties(module.current_device()).driver_version) if kind_in_use() else ""
+    return ""
+
+
 # ---- streams
 
 
