@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import samebits
+from tests.factors.contexts import watched
 from tests.factors.test_seed_calls import seeds
 from tests.gpu import DEVICE, ON_A_DEVICE, own
 
@@ -42,6 +43,17 @@ def test_a_seed_is_told_with_its_number(name: str) -> None:
         getattr(own(), name)(4711)
 
     assert [(one.what, one.value) for one in found] == [(f"torch.{DEVICE}.{name}", 4711)]
+
+
+def test_a_draw_on_the_device_without_a_seed_is_witnessed() -> None:
+    """With its line; after a seed, nothing is."""
+    with watched("torch-rng") as seen:
+        torch.rand(3, device=DEVICE)
+        line = sys._getframe().f_lineno - 1
+        torch.manual_seed(3)
+        torch.rand(3, device=DEVICE)
+
+    assert [(one.what, one.site and one.site.line) for one in seen] == [("torch.rand", line)]
 
 
 # In a process of its own, in which nobody has used the device yet.
