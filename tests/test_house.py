@@ -25,7 +25,7 @@ BUDGET = {
     "cli": 1100,
     "comparison": 1600,
     "data": 1900,
-    "factors": 4900,
+    "factors": 5100,
     "integrations": 1350,
     "launch": 1250,
     "lint": 1250,
