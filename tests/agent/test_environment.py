@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import samebits
+from samebits.agent import environment
 from samebits.agent.environment import environment_now
 from samebits.locking.digests import expected_of
 from samebits.runfolder.environment import Environment, together
@@ -62,6 +63,17 @@ def test_variables_that_choose_instructions_count(monkeypatch: pytest.MonkeyPatc
     assert plain.differing(chosen) == ("instructions",)
     assert "MKL_CBWR=COMPATIBLE" in chosen.instructions.split()
     assert "CUBLAS_WORKSPACE_CONFIG" not in chosen.instructions
+
+
+@pytest.mark.parametrize("module", ["Kernel Module  550.54.15  ", "Open Kernel Module for x86_64  550.54.15  Release"])
+def test_the_version_of_nvidias_driver_is_read(module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of the closed and of the open one, as they describe themselves; without one there is none."""
+    (tmp_path / "version").write_text(f"NVRM version: NVIDIA UNIX x86_64 {module}\nGCC version:  gcc 12.3.0\n")
+    monkeypatch.setattr(environment, "_DRIVER", tmp_path / "version")
+    found = environment._nvidias_driver()
+    monkeypatch.setattr(environment, "_DRIVER", tmp_path / "nothing")
+
+    assert (found, environment._nvidias_driver()) == ("550.54.15", "")
 
 
 def test_processes_make_one_environment() -> None:

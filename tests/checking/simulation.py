@@ -42,6 +42,7 @@ class Effect:
         step: from which on it matters; None where it is harmless.
         only_with: it matters only while this other factor is not held.
         shows: the share of runs left alone in which it changes something (a race).
+        kinds: how many results it has where it is left alone, each as often (a choice of kernels); 0 where all differ.
         makes: nothing but a leaf of what the run makes; `seeds` if a generator is seeded with it.
         values: how many others it has: a choice between two has one.
         hides: variants under which it is as it is held.
@@ -53,6 +54,7 @@ class Effect:
     step: int | None
     only_with: str = ""
     shows: float = 1.0
+    kinds: int = 0
     makes: Literal["", "leaf", "seeds"] = ""
     values: int = 100
     hides: tuple[int, ...] = ()
@@ -86,6 +88,7 @@ class Script:
         cut: runs that are ended after the look, and that of which they differed is made again.
         luck: bias of a leaf of what the run makes that has one of two values; None where there is none.
         has_lottery: untreated runs fail now and then, with this chance.
+        used: what it used of what some factors need.
     """
 
     steps: int = 6
@@ -103,6 +106,7 @@ class Script:
     cached: int = 0
     troubled: int = 0
     orders_by_address: bool = False
+    used: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -240,12 +244,15 @@ class Simulation:
             return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}"
         if not find(effect.factor).varies_between_runs:
             return "natural"
+        if effect.kinds:
+            return self.luck.randrange(effect.kinds)
         return self.luck.random() if self.luck.random() < effect.shows else "natural"
 
     def _facts(self, plan: RunSpec, number: int) -> Facts:
         entries: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
-            if find(effect.factor).has_sites and not find(effect.factor).by_folder:
+            factor = find(effect.factor)
+            if (factor.has_sites and not factor.by_folder) or (factor.selects_algorithm and effect.line):
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
@@ -254,7 +261,7 @@ class Simulation:
             if find(effect.factor).found_statically and effect.line:
                 found = Entry("sorts", Site(SCRIPT, effect.line))
                 read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
-        facts = Facts(used=frozenset(), read_lines=read_lines, carried=self._carried())
+        facts = Facts(used=self.script.used, read_lines=read_lines, carried=self._carried())
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
     def _carried(self) -> tuple[Carried, ...]:

@@ -14,6 +14,7 @@ from tests.checking.simulation import LEFT, SEEN, Effect, Script, random_script,
 
 HARMLESS = tuple(Effect(name, line, None) for line, name in enumerate(SEEN, 10))
 CHECKS = 800
+ON_A_DEVICE = frozenset({"cuda", "accelerator"})
 
 
 def places(causes: Iterable[Cause]) -> list[tuple[str, int | None]]:
@@ -106,6 +107,42 @@ def test_a_race_is_confirmed_by_runs_that_are_left_alone() -> None:
     assert cause.factor == "torch-algorithms"
     assert cause.evidence.diverged
     assert cause.evidence.chance < cause.evidence.limit <= 0.01
+
+
+@pytest.mark.parametrize("factor", ["cudnn-autotune", "cublas-workspace"])
+def test_a_choice_between_few_kernels_is_found_among_those_that_did_not_choose(factor: str) -> None:
+    """Runs that come out alike by luck, of a group in which one is guilty, end no search; and nobody else is blamed."""
+    script = Script(effects=(Effect("uninitialized-memory", 3, None), Effect(factor, 0, 0, kinds=4)), used=ON_A_DEVICE)
+    checks = [simulated(script, random.Random(seed))[0] for seed in range(40)]
+    seen = [[cause.factor for cause in found.causes] for found in checks if found.divergent is not None]
+
+    assert len(seen) > 30
+    assert all(names in ([factor], []) for names in seen)
+    assert seen.count([]) <= 1
+
+
+@pytest.mark.parametrize(("used", "runs"), [(ON_A_DEVICE, 8), (frozenset(), 3)], ids=["on a device", "on the CPU"])
+def test_where_an_autotuner_was_asked_for_the_same_rests_on_eight_runs(used: frozenset[str], runs: int) -> None:
+    """It may choose the same of two in three runs; where it can have chosen at all."""
+    for line, at_least in ((9, runs), (0, 3)):
+        script = Script(effects=(Effect("cudnn-autotune", line, 0, kinds=2),), used=used)
+        checks = [simulated(script, random.Random(seed)) for seed in range(60)]
+        alike = [len(simulation.runs) for found, simulation, _ in checks if found.divergent is None]
+
+        assert set(alike) <= {at_least}
+        assert (len(alike) <= 2) == (at_least == 8)
+
+
+def test_what_the_program_asked_for_is_left_alone_first() -> None:
+    """It switched the autotuner on, and the pin did not let it: in the runs after the baseline no other is released."""
+    own = Effect("cudnn-autotune", 9, 0, kinds=4)
+    found, simulation, _ = simulated(Script(effects=(own,), used=ON_A_DEVICE), random.Random(0))
+    baseline = next(number for number, run in enumerate(simulation.runs) if run.plan.role == "pinned")
+    after = simulation.runs[baseline + 1 : baseline + 4]
+
+    assert {run.plan.role for run in after} == {"cudnn-autotune left alone"}
+    assert [(cause.factor, cause.confirmed) for cause in found.causes] == [("cudnn-autotune", True)]
+    assert [cause.site and cause.site.line for cause in found.causes] == [9]
 
 
 def test_what_a_run_leaves_for_the_next_one_is_found_with_its_line() -> None:

@@ -153,6 +153,20 @@ def test_the_cudnn_switches(factor: str, name: str, pinned: bool, own: bool, mon
     assert getattr(cudnn, name) is not own
 
 
+def test_where_it_is_left_alone_the_line_that_asks_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watched, it does what the program says; and only what may not repeat is told."""
+    cudnn: Any = torch.backends.cudnn
+    monkeypatch.setattr(cudnn, "benchmark", False)
+    with watched("cudnn-autotune", "natural") as witnesses:
+        cudnn.benchmark = True
+        line = sys._getframe().f_lineno - 1
+        value = cudnn.benchmark
+        cudnn.benchmark = False
+
+    assert (value, cudnn.benchmark) == (True, False)
+    assert [one.site.line for one in witnesses if one.factor == "cudnn-autotune" and one.site] == [line]
+
+
 def test_a_released_line_sets_what_it_says() -> None:
     """Where lines are told apart, one of them is let go although the factor is pinned."""
     cudnn: Any = torch.backends.cudnn

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from samebits.accelerators import devices
 from samebits.agent.ops.mode import ROWS_WAITING
@@ -17,7 +18,7 @@ from samebits.runfolder.notes import OpDiverged, read_notes
 from samebits.runfolder.ops import OPERANDS
 from samebits.runfolder.spec import OpWindow
 from tests.agent.recording import recorded, rows
-from tests.gpu import DEVICE, ON_A_DEVICE
+from tests.gpu import DEVICE, ON_A_DEVICE, own
 
 pytestmark = ON_A_DEVICE
 BLOCKS = 60
@@ -78,6 +79,53 @@ def test_another_run_is_read_along_by_the_devices_thread(tmp_path: Path) -> None
     assert not again.is_racy
 
 
+def drawing(seed: int) -> Callable[[], None]:
+    def work() -> None:
+        own().manual_seed_all(seed)
+        functional.dropout(torch.ones(64, device=DEVICE), 0.5)
+
+    return work
+
+
+def test_a_draw_is_replayed_from_the_devices_generator(tmp_path: Path) -> None:
+    """Its state is evidence, and is given back: the same numbers come out again, wherever the generator is by then."""
+    first, other = recorded(tmp_path / "first", drawing(3)), recorded(tmp_path / "other", drawing(4))
+    place = first_op_divergence(first, other)
+    assert place is not None
+    assert (place.finding, place.names) == ("generator", ("generator",))
+
+    recorded(tmp_path / "kept", drawing(3), OpWindow(keep=((place.step, place.index),)))
+    (kept,) = (tmp_path / "kept" / OPERANDS).glob("*.json")
+    again = replay(RunFolder(tmp_path / "kept"), kept, times=3)
+
+    assert (again.failure, again.distinct, again.gives_recorded) == ("", 1, True)
+
+
+def test_devices_of_one_process_are_recorded_alike(tmp_path: Path) -> None:
+    """However late each of them is; what one of them does otherwise has its line."""
+    if own().device_count() < 2:
+        pytest.skip("there is one device here")
+
+    def training(factor: float = 1.0) -> Callable[[], None]:
+        def work() -> None:
+            torch.manual_seed(0)
+            layers = [nn.Linear(8, 8, device=f"{DEVICE}:{index}") for index in (0, 1)]
+            for _ in range(3):
+                x = torch.ones(4, 8, device=f"{DEVICE}:0")
+                y = layers[0](x).to(f"{DEVICE}:1")
+                y = y * factor  # on the second device
+                layers[1](y).sum().backward()
+
+        return work
+
+    first, again = recorded(tmp_path / "first", training()), recorded(tmp_path / "again", training())
+    place = first_op_divergence(first, recorded(tmp_path / "other", training(1.5)))
+
+    assert first_op_divergence(first, again) is None
+    assert place is not None
+    assert place.row.kind.source.endswith("# on the second device")
+
+
 def test_the_device_is_known_to_be_in_use() -> None:
     """With what its tensors took and what is left; a check makes one run at a time on it."""
     held = torch.ones(1 << 20, device=DEVICE)
@@ -85,7 +133,7 @@ def test_the_device_is_known_to_be_in_use() -> None:
 
     assert devices.kind_in_use() == DEVICE
     assert "accelerator" in what_was_used()
-    assert ("cuda" in what_was_used()) == (DEVICE == "cuda")
+    assert ("cuda" in what_was_used()) == (DEVICE != "mps")
     assert peak is not None
     assert peak >= held.nbytes
     assert devices.free_device_bytes()

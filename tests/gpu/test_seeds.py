@@ -4,11 +4,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 
 import samebits
+from tests.factors.contexts import watched
 from tests.factors.test_seed_calls import seeds
 from tests.gpu import DEVICE, ON_A_DEVICE, own
 
@@ -42,38 +45,84 @@ def test_a_seed_is_told_with_its_number(name: str) -> None:
     assert [(one.what, one.value) for one in found] == [(f"torch.{DEVICE}.{name}", 4711)]
 
 
+def test_a_draw_on_the_device_without_a_seed_is_witnessed() -> None:
+    """With its line; after a seed, nothing is."""
+    with watched("torch-rng") as seen:
+        torch.rand(3, device=DEVICE)
+        line = sys._getframe().f_lineno - 1
+        torch.manual_seed(3)
+        torch.rand(3, device=DEVICE)
+
+    assert [(one.what, one.site and one.site.line) for one in seen] == [("torch.rand", line)]
+
+
 # In a process of its own, in which nobody has used the device yet.
 FIRST_USED = """
 import json, sys
 import torch
 import samebits
 
-device, case = sys.argv[1:]
-if "seeded" in case:
-    torch.manual_seed(5)
+device, case, *state = sys.argv[1:]
+own = torch.get_device_module(device)
+
+def begun(how):
+    if "seeds" in how:
+        torch.manual_seed(5)
+    if "restores" in how:
+        own.set_rng_state(torch.tensor(json.loads(state[0]), dtype=torch.uint8))
+
+before, _, pinned = case.partition(", pinned")
+begun(before)
 inside = None
-if "pinned" in case:
+if pinned:
     with samebits.pinned(factors=["torch-rng"]):
-        inside = torch.rand(4, device=device).tolist() if "used" in case else None
+        begun(pinned)
+        inside = torch.rand(4, device=device).tolist() if "used" in pinned else None
 print(json.dumps([inside, torch.rand(4, device=device).tolist()]))
 """
 
 
-def first_used(case: str) -> tuple[list[float], list[float]]:
+@pytest.fixture
+def state() -> str:
+    """A state of the device's generator that nobody has by accident."""
+    return json.dumps(torch.Generator(DEVICE).manual_seed(4711).get_state().tolist())
+
+
+@cache
+def first_used(case: str, state: str = "", *command: str) -> tuple[list[float] | None, list[float]]:
     """What is drawn inside of a pin, and afterwards."""
-    words = [sys.executable, "-c", FIRST_USED, DEVICE, case]
+    words = [sys.executable, *(command or ["-c", FIRST_USED]), DEVICE, case, *filter(None, [state])]
     inside, after = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     return inside, after
 
 
-def test_a_device_first_used_inside_a_pin_starts_afterwards_as_it_would_have() -> None:
-    """From the seed that waited for it, else from fresh entropy; one that is still unused finds its seed waiting."""
-    if not hasattr(own(), "_lazy_seed_tracker"):
-        pytest.skip("its maker keeps the seeds that wait for it where nobody else sees them")
-    _, plain = first_used("seeded")
-    inside, after = first_used("seeded, pinned, used")
-    other, fresh = first_used("pinned, used")
+ASKED = ["restores", *(pytest.param(how, marks=pytest.mark.slow) for how in ("seeds", "restores, seeds"))]
 
-    assert after == plain == first_used("seeded, pinned")[1]
-    assert inside == other != plain
-    assert fresh not in (plain, inside)
+
+@pytest.mark.parametrize("before", ASKED)
+def test_a_device_first_used_inside_a_pin_starts_afterwards_as_it_would_have(before: str, state: str) -> None:
+    """From the seed or the state that waited for it; one that is still unused finds both waiting."""
+    _, plain = first_used(before, state)
+    inside, after = first_used(f"{before}, pinned and used", state)
+
+    assert after == plain == first_used(f"{before}, pinned", state)[1]
+    assert plain == first_used(f"{before}, pinned and seeds", state)[1]
+    assert inside == first_used(", pinned and used")[0] != plain
+
+
+def test_without_a_seed_it_starts_afterwards_from_entropy() -> None:
+    """And not from the pin's seed."""
+    inside, fresh = first_used(", pinned and used")
+
+    assert fresh not in (inside, first_used(", pinned and used", "0")[1])
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_the_program_asks_for_before_it_uses_the_device_counts(asked: str, state: str, tmp_path: Path) -> None:
+    """Under a pin and under a recording: a state that is restored first, too, is not replaced by the pin's own seed."""
+    (tmp_path / "first.py").write_text(FIRST_USED)
+    run = ("-m", "samebits", "run", "--out", str(tmp_path / "run"), str(tmp_path / "first.py"))
+    _, plain = first_used(asked, state)
+
+    assert first_used(f", pinned and {asked}, used", state)[0] == plain
+    assert first_used(asked, state, *run) == (None, plain)

@@ -2,7 +2,8 @@
 
 It has two names, chosen by STANDIN_AS before torch is imported: `standin` (PyTorch's PrivateUse1: `torch.standin`) and
 `cuda`, under CUDA's dispatch key in a torch that was built without CUDA, so that `torch.cuda` itself is what runs. Each
-stream is a thread. Two devices (STANDIN_DEVICES), each of 8 GB (STANDIN_BYTES); beyond that it is out of memory.
+stream is a thread. Two devices (STANDIN_DEVICES), each of 8 GB (STANDIN_BYTES); beyond that it is out of memory. Its
+name (STANDIN_CALLED) and, by its own name, its driver's version (STANDIN_DRIVER) are what one says.
 
 STANDIN_FAULTS, by commas:
 

@@ -47,6 +47,14 @@ def may_be_in_use() -> bool:
     return bool(kind_in_use()) or (kind == _METAL and bool(module.is_available()))
 
 
+def may_read_cudas_settings() -> bool:
+    """Whether one is in use to which settings of CUDA, cuDNN, cuBLAS or Triton may matter.
+
+    ROCm goes by CUDA's name, and makers of others read the same settings or not: only Apple's is known not to.
+    """
+    return kind_in_use() not in ("", _METAL)
+
+
 def current_index() -> int:
     """The number of the device that this thread has chosen."""
     return int(getattr(_current()[1], "current_device", lambda: 0)())
@@ -62,6 +70,14 @@ def names_in_use() -> list[str]:
         used = [number for number in range(module.device_count()) if module.memory_reserved(number)]
         return sorted({module.get_device_name(number) for number in used or [module.current_device()]})
     return [UNNAMED]
+
+
+def driver_in_use() -> str:
+    """The version of what drives the device in use, where its module of torch says that; empty where it does not."""
+    with suppress(Exception):
+        module = _current()[1]
+        return str(module.get_device_properties(module.current_device()).driver_version) if kind_in_use() else ""
+    return ""
 
 
 # ---- streams

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from samebits.accelerators.devices import names_in_use
+from samebits.accelerators.devices import driver_in_use, names_in_use
 from samebits.runfolder.environment import Environment
 
 # Variables that choose between instructions where torch cannot be asked.
@@ -37,7 +37,7 @@ def environment_now() -> Environment:
         torch_git=str(getattr(torch.version, "git_version", None) or ""),
         cuda=str(torch.version.cuda or getattr(torch.version, "hip", None) or "") if devices else "",
         cudnn=str(torch.backends.cudnn.version() or "") if devices else "",  # type: ignore[no-untyped-call]
-        driver=_driver() if devices else "",
+        driver=driver_in_use() or (_nvidias_driver() if devices and torch.version.cuda else ""),
         blas=_blas(config),
         onednn=_found(r"MKL-DNN v([\w.]+)", config),
         instructions=" ".join([torch.backends.cpu.get_cpu_capability(), *_chosen(bool(devices))]),
@@ -53,7 +53,7 @@ def environment_now() -> Environment:
     )
 
 
-def _driver() -> str:
+def _nvidias_driver() -> str:
     with suppress(OSError):
         return _found(r"Kernel Module\s+(?:for \w+\s+)?([\d.]+)", _DRIVER.read_text())
     return ""

@@ -84,7 +84,6 @@ class Pacer:
             step_seconds=step_seconds,
             shapes=len(self.shapes),
             used=[*what_was_used(), *(["loader"] if self.recorder.has_loaders else [])],
-            has_cuda=torch.cuda.is_available(),
             threads=torch.get_num_threads(),
             ranks=int(os.environ.get("WORLD_SIZE") or 1),
             free_bytes=devices.free_device_bytes(),

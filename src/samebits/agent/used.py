@@ -6,15 +6,15 @@ import os
 import sys
 from typing import Any
 
-from samebits.accelerators.devices import kind_in_use, may_be_in_use
+from samebits.accelerators.devices import may_be_in_use, may_read_cudas_settings
 from samebits.runfolder.notes import Ended, Journal, Used
 
 
 def what_was_used() -> list[str]:
     """What factors may need, `cuda`, `ranks` and `compiled`; and whether any device was used that runs would share."""
     found = {
-        # Also true of ROCm, and false for a program on the CPU whose torch was built for CUDA.
-        "cuda": kind_in_use() == "cuda",
+        # False for a program on the CPU whose torch was built for CUDA.
+        "cuda": may_read_cudas_settings(),
         "accelerator": may_be_in_use(),
         "ranks": _has_ranks(),
         "compiled": compiled_regions() > 0,

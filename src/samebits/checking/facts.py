@@ -116,6 +116,11 @@ class Facts:
     def last_words(self) -> str:
         return self.stderr_tail[-1].strip() if self.stderr_tail else ""
 
+    def has_use_for(self, name: str) -> bool:
+        """Whether a factor can have mattered, by what it needs and the program used."""
+        # Whether a loader fetches is not noted; what asks for data-workers has one.
+        return self.used is None or self.used.issuperset({*find(name).needs} - {"loader"})
+
 
 def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     """The facts of a run in its folder.

@@ -175,8 +175,9 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     """Runs may be alike by luck: further ones show a choice between two in 99 of 100 checks.
 
     A small set comes out in the same order: where the code orders one, others are tried. Threads take turns in one
-    order, to the end, and in its reverse. A choice without a seed falls the same way: where the varied run was seen to
-    draw so, more are left alone. What is varied here counts as varied in all that follows.
+    order, to the end, and in its reverse. A choice without a seed falls the same way, and so does an autotuner's: where
+    the varied run was seen to ask for one, more are left alone. What is varied here counts as varied in all that
+    follows.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
@@ -187,7 +188,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     inquiry.request = replace(request, vary=(*request.vary, *seen))
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in (0, 1) if chosen]
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
-    if any(lines and find(name).is_random and name not in request.pins for name, lines in facts.entries.items()):
+    asked = [find(name) for name, lines in facts.entries.items() if lines and name not in request.pins]
+    if any(one.is_random or (one.selects_algorithm and facts.has_use_for(one.name)) for one in asked):
         others += [request.base("control again")] * LOOK_AGAIN_DRAWS
     others = [stopping_after(plan, last) for plan in others]
     # Threads may start late.

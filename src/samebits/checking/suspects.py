@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from samebits.checking import plan as plans
 from samebits.checking.evidence import UNCHANGED, Treatment
@@ -174,9 +175,14 @@ class Release:
     count: int = 1
 
     @property
+    def what(self) -> Hashable:
+        """What is released, in however many runs."""
+        return self.names, self.variant
+
+    @property
     def halves(self) -> list[Release]:
-        middle = len(self.names) // 2
-        return [replace(self, names=half) for half in (self.names[:middle], self.names[middle:])]
+        middle, count = len(self.names) // 2, min(self.count, LEFT_ALONE_RUNS)
+        return [replace(self, names=half, count=count) for half in (self.names[:middle], self.names[middle:])]
 
 
 @dataclass
@@ -263,15 +269,13 @@ class Lineup:
         self.queue: list[Release] = []
         self.found: list[Suspect] = []
         self.acquitted: list[str] = []
-        self._rare: list[str] = []
+        self._rare: list[Release] = []
 
     def begin(self) -> None:
         """Put them in order, by what the baseline has seen."""
         pinned = set(self._baseline.plan.named("pinned"))
         names = [name for name in self._names if name in pinned and name not in self._pins]
-        used = self._baseline.base.facts.used
-        # Whether a loader fetches is not noted; what asks for data-workers has one.
-        names = [name for name in names if used is None or used.issuperset({*find(name).needs} - {"loader"})]
+        names = list(filter(self._baseline.base.facts.has_use_for, names))
         likely = [name for name in names if name in self._inquiry.request.vary or self._is_likely(name)]
         others = [name for name in names if name not in likely]
         lucky = tuple(name for name in likely if find(name).varies_between_runs and not _is_algorithm(name))
@@ -291,7 +295,7 @@ class Lineup:
             if self.found:
                 return self.found.pop(0)
             if not self.queue and self._rare and not accused:
-                self.queue, self._rare = [Release(tuple(self._rare), 0, RARE_RUNS)], []
+                self.queue = [self._once_more()]
             known = {*self._pins, *accused}
             queue = [replace(one, names=tuple(name for name in one.names if name not in known)) for one in self.queue]
             self.queue = [one for one in queue if one.names]
@@ -306,6 +310,12 @@ class Lineup:
             yield from self._let_go(batch)
         return None
 
+    def _once_more(self) -> Release:
+        """One that came out alike, in more runs; sooner where all of them differ from the baseline than where none."""
+        ended = [self._baseline.known(one.what)[0] for one in self._rare]
+        changed = [self._baseline.differ(self._baseline.base, run) is not None for run in ended]
+        return replace(self._rare.pop(changed.index(True) if any(changed) else 0), count=RARE_RUNS)
+
     @property
     def is_anyone_likely(self) -> bool:
         """Whether the next one is released alone."""
@@ -319,9 +329,8 @@ class Lineup:
     def _is_likely(self, name: str) -> bool:
         """Whether it was seen to enter on a line of the user's, or can be read in the code."""
         factor = find(name)
-        if factor.selects_algorithm:
-            return False
-        if factor.has_sites:
+        # The program asked for an algorithm that another run may not choose, and the pin did not let it.
+        if factor.has_sites or factor.selects_algorithm:
             return bool(self._baseline.entries(name))
         return not factor.found_statically or not self._is_explained(name)
 
@@ -334,20 +343,20 @@ class Lineup:
     def _let_go(self, batch: Sequence[Release]) -> Asking[None]:
         """Make the runs of these releases, and put what they show where it belongs."""
         baseline, again = self._baseline, list[Release]()
-        known = [baseline.known(release) for release in batch]
-        missing = [release for release, runs in zip(batch, known, strict=True) if not runs]
-        made = yield from self._inquiry.runs_of([self._plan(one) for one in missing for _ in range(one.count)])
-        for release, runs in zip(batch, known, strict=True):
-            if not runs:
-                runs, made = made[: release.count], made[release.count :]
-                baseline.keep(release, runs)
+        known = [baseline.known(release.what) for release in batch]
+        lacking = [release.count - len(runs) for release, runs in zip(batch, known, strict=True)]
+        plans_of = [self._plan(one) for one, count in zip(batch, lacking, strict=True) for _ in range(count)]
+        made = iter((yield from self._inquiry.runs_of(plans_of)))
+        for release, before, count in zip(batch, known, lacking, strict=True):
+            runs = [*before, *islice(made, max(count, 0))]
+            baseline.keep(release.what, runs)
             base = baseline.base if release.variant else runs[0]
             others = [run for run in runs if run is not base]
             apart = [(run, place) for run in others if (place := baseline.differ(base, run)) is not None]
             names = [name for name in release.names if release.variant == 0 or name in runs[0].plan.named("varied")]
             if not apart:
                 self.acquitted += names
-                self._rare += names if release.count == LEFT_ALONE_RUNS else []
+                self._rare += [release] if release.count == LEFT_ALONE_RUNS else []
             elif len(release.names) > 1:
                 again += release.halves
             # Beside it another variant of the same factor may have shown it already.

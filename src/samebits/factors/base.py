@@ -69,8 +69,8 @@ class Factor(ABC):
         may_raise: pinned, it makes operations raise that cannot repeat.
         found_statically: it leaves no call to witness, and its lines are found by reading the user's code.
         held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
-        needs: it can matter only where the program uses all of these: `cuda` (any accelerator that torch calls so),
-            `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
+        needs: it can matter only where the program uses all of these: `cuda` (an accelerator that may read what CUDA's
+            libraries read: any but Apple's), `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
         by_folder: it is treated by what the folder holds in which a run begins, and by no setting.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.

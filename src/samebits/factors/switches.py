@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from operator import attrgetter
 from types import ModuleType
-from typing import Any
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
@@ -55,10 +54,16 @@ class TorchFlag(TorchSetting):
         owner = attrgetter(home)(torch)
         change(context, owner, name, self.steady if context.mode == "pinned" else not getattr(owner, name))
         if context.mode == "pinned":
-            self._hold(torch, vars(type(owner))[name], context)
+            self._hold(torch, context)
 
-    def _hold(self, torch: ModuleType, switch: Any, context: FactorContext) -> None:
+    def witness(self, context: FactorContext) -> None:
+        """Note the lines that set it otherwise."""
+        context.when_loaded("torch", lambda torch: self._hold(torch, context))
+
+    def _hold(self, torch: ModuleType, context: FactorContext) -> None:
         """Every way to set it ends in one function: torch's own attribute knows it, and so does `flags()` beside it."""
+        home, _, name = self.flag.rpartition(".")
+        switch = vars(type(attrgetter(home)(torch)))[name]
         setter = switch.setter
 
         def turned(value: bool) -> None:

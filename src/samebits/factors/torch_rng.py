@@ -12,7 +12,7 @@ from samebits.accelerators.devices import modules
 from samebits.base.sites import without_own_frames
 from samebits.factors.base import GeneratorFactor, Observation, Seeding
 from samebits.factors.context import FactorContext, import_if_installed
-from samebits.rng.handles import States, restore, torch_states
+from samebits.rng.handles import States, restore, states_of, torch_states
 
 if TYPE_CHECKING:
     import torch
@@ -41,33 +41,58 @@ class TorchRng(GeneratorFactor):
         return replace(seen, value=f"{seen.value}, initial_seed() is now {torch.initial_seed()}")
 
     def start(self, module: Any, context: FactorContext, seed: int) -> None:
-        context.undo.callback(_restore_queues, _queues())
+        unused = [_Unused(one) for one in modules().values() if not one.is_initialized()]
+        for one in unused:
+            context.undo.callback(one.end)
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
         states = [(module.set_rng_state, module.get_rng_state()), *torch_states(module)[1:]]
         context.undo.callback(restore, states)
         module.manual_seed(seed)
+        for one in unused:
+            one.seed_in_turn()
 
     def watch(self, module: Any, context: FactorContext) -> None:
         _TorchWatch(module, context).install()
 
 
-def _queues() -> list[tuple[object, object, dict[str, object]]]:
-    """The seeds that wait for an accelerator to be used for the first time."""
-    waiting = [module for module in modules().values() if not module.is_initialized()]
-    trackers = [(module, getattr(module, "_lazy_seed_tracker", None)) for module in waiting]
-    return [(module, tracker, dict(vars(tracker))) for module, tracker in trackers if tracker is not None]
+class _Unused:
+    """An accelerator that waits for its first use: then it does what was asked of it, in this order, and seeds last.
 
+    Seeds move to the other calls here, so that a state that the program asks for later counts, and not our seed.
+    """
 
-def _restore_queues(queues: list[tuple[Any, Any, dict[str, Any]]]) -> None:
-    for module, tracker, before in queues:
-        vars(tracker).update(before)
-        if module.is_initialized():
-            # First used in between: it starts now from what it would have started from.
-            seeds = [call for call in before["call_order"] if call]
-            for call in seeds:
-                call[0]()
-            if not seeds:
-                module.seed_all()
+    def __init__(self, module: Any) -> None:
+        self.module, self.states = module, States()
+        # As torch does it for its own devices; of what another maker keeps elsewhere, nothing is known.
+        self.calls, self.seeds = getattr(module, "_queued_calls", []), getattr(module, "_lazy_seed_tracker", None)
+        self.before, self.length = {} if self.seeds is None else dict(vars(self.seeds)), len(self.calls)
+        self.seed_in_turn()
+        # What it would have started from, without us.
+        self._later(lambda: self.states.extend(states_of(module.default_generators)))
+
+    def seed_in_turn(self) -> None:
+        """The seeds that wait become the last of the calls."""
+        if self.seeds is not None:
+            self.calls += [call for call in self.seeds.call_order if call]
+            vars(self.seeds).update(vars(type(self.seeds)()))
+        self.own = self.calls[self.length :]
+
+    def end(self) -> None:
+        """It starts, or goes on, from where it would have started."""
+        if self.module.is_initialized():
+            restore(self.states)
+        elif self.seeds is not None and self.calls[self.length :] == self.own:
+            del self.calls[self.length :]
+            vars(self.seeds).update(self.before)
+        else:
+            self.seed_in_turn()
+            self._later(lambda: restore(self.states))
+
+    def _later(self, act: Callable[[], object]) -> None:
+        if self.seeds is not None:
+            self.calls.append((act, []))
+        else:
+            getattr(self.module, "_lazy_call", lambda _: None)(act)
 
 
 FOLLOWED = ("manual_seed", "get_rng_state", "set_rng_state")

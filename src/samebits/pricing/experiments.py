@@ -24,7 +24,7 @@ from samebits.base.errors import (
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import first_divergence
-from samebits.launch.machine import free_bytes
+from samebits.launch.machine import SHARED, free_bytes
 from samebits.launch.process import Outcome, Runner
 from samebits.pricing.decisions import (
     ROUNDS,
@@ -121,7 +121,7 @@ class _Measuring:
         self.shapes = ready["shapes"]
         self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
         wanted, impossible = candidates(self.request, ready["used"])
-        at_once = 1 if ready["has_cuda"] else self.request.jobs
+        at_once = 1 if SHARED.intersection(ready["used"]) else self.request.jobs
         wanted, left_out = affordable(wanted, self._left(), self.start_seconds, at_once)
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)

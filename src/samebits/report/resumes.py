@@ -29,7 +29,7 @@ _REMEDIES: dict[State, str] = {
     "sample-generators": "restore the generators before the first batch is made, not after: random.getstate(), "
     "numpy.random.get_state() and torch.get_rng_state() as they were at the save; or key samples by their index "
     "(samebits.data.DataLoader)",
-    "generators": "save torch.get_rng_state() (and of every device: torch.cuda.get_rng_state_all()), "
+    "generators": "save torch.get_rng_state() (and of every device, such as torch.cuda.get_rng_state_all()), "
     "numpy.random.get_state() and random.getstate(), and restore them last, just before training continues",
     "optimizer": "save optimizer.state_dict(), and load it after the optimizer was made",
     "scheduler": "save scheduler.state_dict(), and load it together with the optimizer's",

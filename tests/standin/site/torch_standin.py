@@ -13,7 +13,7 @@ import threading
 import time
 import types
 
-NAME = "Stand-in"
+NAME, DRIVER = os.environ.get("STANDIN_CALLED", "Stand-in"), os.environ.get("STANDIN_DRIVER", "1.0")
 _is_forked = threading.Event()
 
 
@@ -116,7 +116,7 @@ def under_its_own_name() -> None:
     def is_initialized():
         return bool(own.default_generators) and not _is_forked.is_set()
 
-    def init():
+    def _lazy_init():  # torch's own devices call it so, too
         with lock:
             if own.default_generators:
                 if _is_forked.is_set():
@@ -130,7 +130,7 @@ def under_its_own_name() -> None:
         call() if own.default_generators else waiting.append(call)
 
     def generator(device="standin"):
-        init()
+        _lazy_init()
         return own.default_generators[index_of(device)]
 
     def set_rng_state(state, device="standin"):
@@ -156,8 +156,8 @@ def under_its_own_name() -> None:
         _functions("standin"),
         default_generators=(),
         device=Device,
-        init=init,
-        _lazy_init=init,
+        init=_lazy_init,
+        _lazy_init=_lazy_init,
         _lazy_call=once_in_use,
         is_initialized=is_initialized,
         _is_in_bad_fork=lambda: bool(own.default_generators) and _is_forked.is_set(),
@@ -166,6 +166,7 @@ def under_its_own_name() -> None:
         current_device=_standin.get_device,
         set_device=lambda device: _standin.set_device(index_of(device)),
         get_device_name=lambda device=None: NAME,
+        get_device_properties=lambda device=None: types.SimpleNamespace(name=NAME, driver_version=DRIVER),
         synchronize=lambda device=None: _standin.synchronize(index_of(device)),
         get_rng_state=lambda device="standin": generator(device).get_state(),
         set_rng_state=set_rng_state,
