@@ -2,17 +2,21 @@
 
 import subprocess
 import sys
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import samebits
+from samebits.base.sites import Site
 from samebits.factors.catalog import find
 from samebits.factors.context import FactorContext, Setting
-from samebits.ops.overrides import AlreadyReplacedError, replace
+from samebits.ops.overrides import AlreadyReplacedError, forward_site, replace
 from tests.ops.cases import on_cpu
 from tests.standin.probes import same
 
@@ -83,6 +87,76 @@ def test_calls_are_counted_by_line() -> None:
     assert (op, context.replaced[op, site]) == ("max_unpool2d", 3)
     assert site is not None
     assert Path(site.path).name == Path(__file__).name
+
+
+def test_lines_are_those_of_the_forward() -> None:
+    """Two calls of one operation are told apart, wherever the backward is called; what has no node has no line."""
+    x = torch.randn(1, 1, 9, 9, requires_grad=True)
+    sites: list[Site | None] = []
+    with on_cpu():
+        end = replace(lambda name: sites.append(forward_site(name)))
+        first = functional.adaptive_avg_pool2d(x, 5)
+        second = functional.adaptive_avg_pool2d(first * 2, 2)
+        thread = threading.Thread(target=second.sum().backward)
+        thread.start()
+        thread.join()
+        torch.ops.aten._adaptive_avg_pool2d_backward(first.detach(), x.detach())
+        end()
+    plain = functional.adaptive_avg_pool2d(x, 5)
+
+    assert [site and site.source for site in sites] == [
+        "second = functional.adaptive_avg_pool2d(first * 2, 2)",
+        "first = functional.adaptive_avg_pool2d(x, 5)",
+        None,
+    ]
+    assert first.grad_fn is not None
+    assert first.grad_fn.metadata
+    assert plain.grad_fn is not None
+    assert not plain.grad_fn.metadata
+
+
+def test_what_is_computed_again_has_its_own_line() -> None:
+    """A node that asks for a checkpointed forward is not the node of what is called in it."""
+    x = torch.rand(1, 3, 9, 9, requires_grad=True)
+    heard: list[tuple[str, bool]] = []
+
+    def forward(x: Tensor) -> Tensor:
+        loss = functional.nll_loss(x, torch.zeros(1, 9, 9, dtype=torch.int64))
+        return functional.adaptive_max_pool2d(x * loss, 4).sum()
+
+    with on_cpu():
+        end = replace(lambda name: heard.append((name, forward_site(name) is not None)))
+        checkpoint(forward, x, use_reentrant=False).backward()
+        end()
+
+    assert heard == [("nll_loss2d_forward", False)] * 2 + [("adaptive_max_pool2d_backward", True)]
+
+
+def test_errors_of_a_forward_come_without_our_frames() -> None:
+    """As they come when nothing is replaced."""
+    x = torch.ones(1, 1, 3, 3, requires_grad=True)
+    told = []
+    for within in (nullcontext(), on_cpu()):
+        with within, pytest.raises(RuntimeError) as caught:
+            torch._C._nn.upsample_bilinear2d(x, [0, 0], False)
+        told.append((str(caught.value).splitlines()[0], [entry.name for entry in caught.traceback]))
+
+    assert told[0] == told[1]
+
+
+def test_another_override_of_a_forward_is_left_alone() -> None:
+    """It is called as before, and what it calls has no line."""
+    library = torch.library.Library("aten", "IMPL", "AutogradCPU")
+    library.impl("_adaptive_avg_pool2d", lambda self, size: self.sum(), allow_override=True)
+    try:
+        with on_cpu():
+            found = functional.adaptive_avg_pool2d(torch.ones(1, 1, 3, 3, requires_grad=True), 2)
+    finally:
+        library._destroy()
+
+    assert found.item() == 9
+    assert found.grad_fn is not None
+    assert not found.grad_fn.metadata
 
 
 def test_another_override_is_named() -> None:

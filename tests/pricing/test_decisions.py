@@ -4,7 +4,15 @@ import pytest
 
 from samebits.base.errors import BudgetError
 from samebits.factors.context import Setting
-from samebits.pricing.decisions import affordable, cheaper, fitting, in_groups, is_enough, too_small_a_budget
+from samebits.pricing.decisions import (
+    affordable,
+    cheaper,
+    fitting,
+    in_groups,
+    is_enough,
+    too_small_a_budget,
+    with_formulas,
+)
 from samebits.pricing.plan import Candidate, default_set
 from samebits.pricing.prices import Price, Ratio
 
@@ -61,6 +69,36 @@ def test_timing_ends_with_the_others_or_with_the_time() -> None:
     assert is_enough(16, [True], is_late=True)
     assert not is_enough(15, [True], is_late=True)
     assert not is_enough(60, [True], is_late=False)
+
+
+REFUSED = 'raised "put_ does not have a deterministic implementation", called at it.py:3'
+
+
+@pytest.mark.parametrize(
+    ("failures", "is_on_accelerator", "labels"),
+    [
+        (("", ""), False, []),
+        # Nothing is refused, but torch may go slow ways.
+        (("", ""), True, ["torch-algorithms=replace"]),
+        ((REFUSED, REFUSED), False, ["default set, torch-algorithms=replace", "torch-algorithms=replace"]),
+        (("ended with exit status 1: disk", ""), False, []),
+    ],
+)
+def test_what_torch_refuses_is_measured_with_formulas(
+    failures: tuple[str, str], is_on_accelerator: bool, labels: list[str]
+) -> None:
+    """The set that was refused, and the pin alone; they pin as much as before."""
+    strict = Candidate("torch-algorithms", {"torch-algorithms": Setting("pinned")})
+    other = Candidate("clock", {"clock": Setting("pinned")})
+    prices = [Price(one, failure=why) for one, why in zip((default_set(), strict), failures, strict=True)]
+    found = with_formulas([*prices, Price(other)], is_on_accelerator)
+
+    assert [one.label for one in found] == labels
+    assert all(one.replaces for one in found)
+    assert not any(one.candidate.replaces for one in prices)
+    for one in found:
+        assert one.pins in (default_set().pins, strict.pins)
+        assert "torch-algorithms=replace" in one.words
 
 
 def test_only_what_costs_something_is_left_out() -> None:

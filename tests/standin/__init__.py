@@ -18,8 +18,9 @@ Whatever has no deterministic kernel on a GPU refuses deterministic algorithms h
 
 It can show how samebits gets along with threads of autograd, late results, streams, events, generators that are seeded
 before they are used, memory that is used again, several devices, pinned copies and autocast. It cannot show a GPU's
-numbers or speed, nor CUDA graphs, Triton, Inductor, NCCL, cuDNN's RNNs (nn.LSTM has no kernel), fused attention or IPC;
-and an order drawn at random differs more often than a GPU's does. Under CUDA's name it knows one version of torch.
+numbers or speed, nor CUDA graphs, Triton, Inductor, NCCL, cuDNN (nn.LSTM goes step by step, nn.GRU has no kernel),
+fused attention or IPC; and an order drawn at random differs more often than a GPU's does. Under CUDA's name it knows
+one version of torch.
 """
 
 import fcntl

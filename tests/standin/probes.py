@@ -98,6 +98,8 @@ COMPUTED: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "losses": lambda x, y: (
         functional.cross_entropy(x, INDEX[:8].to(x.device)),
         functional.huber_loss(x, x.T),
+        functional.mse_loss(x, x.T),
+        functional.smooth_l1_loss(x, x.T, reduction="sum"),
         x.log_softmax(0),
     ),
     "attention": lambda x, y: _attention(y),
@@ -270,6 +272,12 @@ RACES: dict[str, Callable[[str], Tensor]] = {
     "index_add": lambda d: torch.zeros(5, 3, device=d).index_add(0, INDEX.to(d), normal(60, 3).to(d)),
     "index_add_": lambda d: torch.zeros(5, 3, device=d).index_add_(0, INDEX.to(d), normal(60, 3).to(d)),
     "scatter_add": lambda d: torch.zeros(5, device=d).scatter_add(0, INDEX.to(d), normal(60).to(d)),
+    **{
+        f"scatter_reduce {how}": lambda d, how=how: torch.ones(5, device=d).scatter_reduce(
+            0, INDEX.to(d), normal(60).to(d), how
+        )
+        for how in ("sum", "mean")
+    },
     "index_put": lambda d: torch.zeros(5, 3, device=d).index_put_((INDEX.to(d),), normal(60, 3).to(d), accumulate=True),
     "embedding": lambda d: _gradient(lambda table: functional.embedding(INDEX.to(d), table), normal(5, 3).to(d)),
     "indexing": lambda d: _gradient(lambda x: x[INDEX.to(d)], normal(5, 3).to(d)),
@@ -279,7 +287,6 @@ RACES: dict[str, Callable[[str], Tensor]] = {
     ),
 }
 REFUSING: dict[str, Callable[[str], Tensor]] = {
-    "scatter_reduce": lambda d: torch.zeros(5, device=d).scatter_reduce(0, INDEX.to(d), normal(60).to(d), "sum"),
     "bincount": lambda d: torch.bincount(INDEX.to(d), normal(60).to(d)),
     "pooling": lambda d: _gradient(lambda x: functional.adaptive_avg_pool2d(x, (3, 4)), normal(1, 3, 17, 17).to(d)),
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from samebits.agent.taps.files import FilesWatched
-from samebits.agent.used import compiled_regions, what_was_used
+from samebits.agent.used import compiled_regions, notes_of_use
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
 from samebits.base.sites import is_own_file, is_user_file, leave_out_own_frames, report_as_of, user_files, user_script
@@ -34,11 +34,9 @@ from samebits.runfolder.notes import (
     Observed,
     Overridden,
     Refused,
-    Replaced,
     Seeded,
     Started,
     Unseen,
-    Used,
     Variable,
     Witnessed,
 )
@@ -212,7 +210,6 @@ class _Agent:
                 yield Refused(str(error), refusal)
             yield from (Overridden(name, why) for name, why in too_late(self.treatment).items())
             for name, context in self.treatment.contexts.items():
-                yield from (Replaced(op, calls, site) for (op, site), calls in context.replaced.items())
                 if context.failed and context.mode != "pinned":  # a failed pin is reported with those that did not take
                     what = "varied" if context.mode == "varied" else "witnessed"
                     message = f"{name} could not be {what}: {context.failed}"
@@ -222,7 +219,7 @@ class _Agent:
                 yield Unseen(f"{regions} (what happens inside is one step to us)")
             if self.files is not None and (names := self.files.unseen()):
                 yield Unseen.written(names)
-            yield Used(tuple(what_was_used()))
+            yield from notes_of_use()
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             message = "the program's own import hook loaded torch past samebits"
             yield Failed("not_injected", message, "put that hook in place after `import torch`")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from samebits.accelerators.devices import may_be_in_use, may_read_cudas_settings
-from samebits.runfolder.notes import Ended, Journal, Used
+from samebits.factors.pinning import what_was_replaced
+from samebits.runfolder.notes import Ended, Journal, Note, Replaced, Used
 
 
 def what_was_used() -> list[str]:
@@ -35,9 +37,16 @@ def _has_ranks() -> bool:
     return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())
 
 
+def notes_of_use() -> Iterator[Note]:
+    """What a process notes at its end of what it has used, and of what answered for it."""
+    yield from (Replaced(op, calls, site) for (op, site), calls in what_was_replaced().items())
+    yield Used(tuple(what_was_used()))
+
+
 def end_process(journal: Journal, last_step: int, rank: int) -> None:
     """End this process after a step, on purpose; what the program printed so far is written."""
-    journal.note(Used(tuple(what_was_used())))
+    for note in notes_of_use():
+        journal.note(note)
     journal.note(Ended(rank, last_step))
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from samebits.base.errors import TooLateError, TooLateWarning, UsageError
 from samebits.base.ranks import rank_path
 from samebits.base.records import published
-from samebits.base.sites import error_site
+from samebits.base.sites import Site, error_site
 from samebits.factors.base import Factor, Observation, Scope
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import FactorContext, Setting, Witness, import_if_installed
@@ -202,6 +203,16 @@ def status() -> Status:
 def _status_of(factor: Factor, context: FactorContext | None) -> FactorStatus:
     mode = context.mode if context else "natural"
     return FactorStatus(factor.name, factor.scope, factor.summary, mode, factor.observe(context))
+
+
+def what_was_replaced() -> Counter[tuple[str, Site | None]]:
+    """How often formulas of ours answered in this process so far, by the operation and the user's line."""
+    found = Counter[tuple[str, Site | None]]()
+    for treatment in _active:
+        for context in treatment.contexts.values():
+            # Each of several treatments counts every call.
+            found |= context.replaced
+    return found
 
 
 def adopt(treatment: Treatment) -> None:

@@ -109,12 +109,12 @@ class TorchAlgorithms(TorchSetting):
 def _replace(torch: ModuleType, context: FactorContext) -> None:
     """Put our formulas in the place of operations that race or refuse, and count what they answer."""
     # Whoever reads recordings imports this module without torch.
-    from samebits.ops.overrides import knows_of_replacements, replace
+    from samebits.ops.overrides import forward_site, knows_of_replacements, replace
 
     one_at_a_time = Lock()
 
     def heard(name: str) -> None:
-        site = user_site() or waiting_site()
+        site = forward_site(name) or user_site() or waiting_site()
         # Each device has a thread for its backward.
         with one_at_a_time:
             context.replaced[name, site] += 1

@@ -2,6 +2,9 @@
 
 Autograd, autocast, fake tensors and torch.compile lie above that key and stay what they are: `X_backward` is
 differentiated as before, and only what it runs is another. Kernels are replaced in the process, for all its threads.
+
+Where a backward is replaced, autograd's kernel of the forward is called by one of ours, which notes the user's line at
+the node that it has made.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from samebits.base.errors import SamebitsError
+from samebits.base.sites import Site, user_site, without_own_frames
 from samebits.ops.linear import forget
 from samebits.ops.table import TABLE, Formula, Replacement
 
@@ -31,6 +35,9 @@ Heard = Callable[[str], None]
 _lock = threading.RLock()
 _listeners: list[Heard] = []
 _installed: list[tuple[str, str, torch.library.Library]] = []
+_noting: list[torch.library.Library] = []
+# In a node's metadata, where torch's anomaly mode keeps its traceback; with the name of the forward.
+_LINE = "samebits.line."
 
 
 class AlreadyReplacedError(SamebitsError, RuntimeError):
@@ -87,18 +94,29 @@ def _install() -> None:
             # torch says once in a process that a kernel was overridden: that is what we are here for.
             warnings.simplefilter("ignore")
             for one, name, key in places:
-                library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
-                _installed.append((name, key, library))
                 kernel = _kernel(one.formula, name, torch.library.get_kernel(f"aten::{name}", key))
-                library.impl(name, kernel, key, with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
+                _installed.append((name, key, _registered(name, key, kernel)))
+            for name, key in dict.fromkeys((_forward(one.name), f"Autograd{key}") for one, _, key in places):
+                # Who else calls it is no obstacle: then its line is not known.
+                if name and not _python_kernel(name, key):
+                    kernel = _noting_its_line(name, torch.library.get_kernel(f"aten::{name}", key))
+                    _noting.append(_registered(name, key, kernel))
     except BaseException:
         _take_out()
         raise
 
 
+def _registered(name: str, key: str, kernel: Callable[..., Any]) -> torch.library.Library:
+    library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
+    library.impl(name, kernel, key, with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
+    return library
+
+
 def _take_out() -> None:
-    while _installed:
-        _installed.pop()[2]._destroy()  # type: ignore[no-untyped-call]
+    for library in (*_noting, *(library for _, _, library in _installed)):
+        library._destroy()  # type: ignore[no-untyped-call]
+    _noting.clear()
+    _installed.clear()
     forget()
 
 
@@ -171,6 +189,35 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
         return original.call_boxed(keys, *args, **kwargs)
 
     return kernel
+
+
+def _forward(name: str) -> str:
+    """The operation whose backward this is; empty where it is no backward, or torch has no forward of that name."""
+    packet, _, overload = name.replace("_backward", "").partition(".")
+    is_there = "_backward" in name and hasattr(getattr(torch.ops.aten, packet, None), overload or "default")
+    return name.replace("_backward", "") if is_there else ""
+
+
+def _noting_its_line(name: str, original: Any) -> Callable[..., Any]:
+    line = _LINE + name.partition(".")[0]
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        with without_own_frames:
+            found = original.call_boxed(keys, *args, **kwargs)
+        node = (found[0] if isinstance(found, tuple) else found).grad_fn
+        if node is not None:
+            node.metadata[line] = user_site()
+        return found
+
+    return kernel
+
+
+def forward_site(name: str) -> Site | None:
+    """The user's line that called what the backward `name`, running in this thread, belongs to; None where unknown."""
+    # A node that computes a checkpointed forward again is not the node of what that calls.
+    node = torch._C._current_autograd_node()
+    found: Site | None = getattr(node, "metadata", {}).get(_LINE + name.replace("_backward", ""))
+    return found
 
 
 def _written(results: tuple[Tensor, ...], into: list[Tensor]) -> Tensor | tuple[Tensor, ...]:

@@ -11,6 +11,7 @@ from samebits.checking.plan import MOST_UNASKED, CheckRequest
 from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
+from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 
@@ -66,6 +67,16 @@ class Candidate:
         return tuple(name for name, setting in self.settings.items() if setting.mode == "pinned")
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """What `--pin` is given for them."""
+        return tuple(f"{name}={value}" if (value := self.settings[name].value) else name for name in self.pins)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether formulas of ours stand in the place of what torch has no deterministic kernel for."""
+        return REPLACING.items() <= self.settings.items()
+
+    @property
     def is_remedy(self) -> bool:
         """Whether one could choose to run like that: varied is for comparison only."""
         return all(setting.mode == "pinned" for setting in self.settings.values())
@@ -77,6 +88,7 @@ class Candidate:
 
 
 NATURAL = Candidate(NOTHING)
+REPLACING = {TorchAlgorithms.name: Setting("pinned", "replace")}
 
 
 def default_set(leave: Iterable[str] = ()) -> Candidate:
@@ -105,6 +117,13 @@ def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candid
 def _alone(factor: Factor, mode: Mode) -> Candidate:
     label = factor.name if mode == "pinned" else f"{factor.name}, the other way"
     return Candidate(label, {factor.name: Setting(mode)})
+
+
+def replacing(candidate: Candidate) -> Candidate:
+    """The same set, in which `torch-algorithms` replaces what it would refuse."""
+    (word,) = Candidate("", REPLACING).words
+    label = word if candidate.pins == tuple(REPLACING) else f"{candidate.label}, {word}"
+    return Candidate(label, {**candidate.settings, **REPLACING})
 
 
 _LACKING = {

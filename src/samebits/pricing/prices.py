@@ -107,6 +107,8 @@ class Price:
         diverges_at: where it had not, in words.
         failure: why it could not be run, in one line.
         not_measured: why there is no ratio although it could be run, in one line.
+        replaced: where operations may be replaced, which were, at which lines, how often in the recorded steps; empty
+            where none was, None where that could not be seen.
     """
 
     candidate: Candidate
@@ -118,6 +120,7 @@ class Price:
     diverges_at: str = ""
     failure: str = ""
     not_measured: str = ""
+    replaced: str | None = None
 
     @property
     def was_run(self) -> bool:

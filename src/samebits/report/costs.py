@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from samebits.pricing.plan import DEFAULT_SET, Candidate
@@ -27,6 +28,10 @@ def cost_told(costs: Costs) -> Told:
     rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the median time"))
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval holds 1"))
+    within = f"in the first {counted(costs.recorded_steps, 'step')}"
+    rows += [
+        ("replaced", f"{within}: {told}") for told in dict.fromkeys(price.replaced for price in costs.prices) if told
+    ]
     rows += _grouped("failed", [(price.failure, price.candidate.label) for price in costs.prices])
     rows += _grouped("no price", [(price.not_measured, price.candidate.label) for price in costs.prices])
     rows += _grouped("not here", [(reason, name) for name, reason in costs.impossible])
@@ -117,7 +122,7 @@ def _command(candidate: Candidate, command: str) -> str:
         return f"python {command}" if command.split(" ", 1)[0].endswith(".py") else command
     if candidate.label == DEFAULT_SET:
         return f"samebits run {command}"
-    return " ".join(["samebits run", *(f"--pin {name}" for name in candidate.pins), command])
+    return " ".join(["samebits run", *(f"--pin {word}" for word in candidate.words), command])
 
 
 def _code(candidate: Candidate) -> str:
@@ -125,7 +130,10 @@ def _code(candidate: Candidate) -> str:
         return "nothing to add"
     if candidate.label == DEFAULT_SET:
         return "samebits.pin(seed=0)"
-    return f"samebits.pin(seed=0, factors=[{_quoted(candidate.pins)}])"
+    plain = [name for name in candidate.pins if candidate.settings[name].value is None]
+    values = {name: candidate.settings[name].value for name in candidate.pins if name not in plain}
+    given = f", values={json.dumps(values)}" if values else ""
+    return f"samebits.pin(seed=0, factors=[{_quoted(plain)}]{given})"
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -341,6 +341,28 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   drops ? mask.bernoulli_(1 - p) : mask.fill_(true);
   return {input.mul(mask).mul_(!drops ? 1 : p < 1 ? 1 / (1 - p) : 0), mask};
 }
+// A step of an LSTM, in pieces: PyTorch has one kernel for it, for GPUs alone.
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input, const Tensor& hidden, const Tensor& before, const std::optional<Tensor>& input_bias,
+                                             const std::optional<Tensor>& hidden_bias) {
+  auto gates = input + hidden;
+  if (input_bias && input_bias->defined()) gates = gates + *input_bias + *hidden_bias;
+  auto part = gates.chunk(4, 1);
+  const auto in = part[0].sigmoid(), forget = part[1].sigmoid(), cell = part[2].tanh(), out = part[3].sigmoid();
+  const auto after = forget * before + in * cell;
+  return {out * after.tanh(), after, at::cat({in, forget, cell, out}, 1)};
+}
+std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const std::optional<Tensor>& grad_hidden, const std::optional<Tensor>& grad_cell, const Tensor& before,
+                                                      const Tensor& after, const Tensor& workspace, bool has_bias) {
+  auto part = workspace.chunk(4, 1);
+  const auto &in = part[0], &forget = part[1], &cell = part[2], &out = part[3];
+  const auto bent = after.tanh();
+  auto or_zero = [&](const std::optional<Tensor>& grad) { return grad && grad->defined() ? *grad : at::zeros_like(after); };
+  const auto hidden = or_zero(grad_hidden), along = hidden * out * (1 - bent * bent) + or_zero(grad_cell);
+  const auto gates = at::cat({along * cell * in * (1 - in), along * before * forget * (1 - forget), along * in * (1 - cell * cell), hidden * bent * out * (1 - out)}, 1);
+  return {gates, along * forget, has_bias ? gates.sum(0) : Tensor()};
+}
+bool has_no_ctc(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, int64_t) { return false; }
+bool has_no_ctc_for(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t) { return false; }
 int64_t choose_attention(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double, bool, std::optional<double>, bool) {
   return 0;  // by plain operations
 }
@@ -365,8 +387,8 @@ void register_kernels() {
   static auto& others = *new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
   others.fallback(CppFunction::makeFromBoxedFunction<&call>());
   static auto& aten = *new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
-  // Composed of others where a device brings no kernel; on a GPU it is one.
-  for (const char* name : {"convolution", "convolution_backward", "native_layer_norm", "native_group_norm"}) aten.impl(name, CppFunction::makeFromBoxedFunction<&call>());
+  // Composed of others where a device brings no kernel; on a GPU it is one. Losses would have to write to what they resize.
+  for (const char* name : {"convolution", "convolution_backward", "native_layer_norm", "native_group_norm", "mse_loss", "smooth_l1_loss"}) aten.impl(name, CppFunction::makeFromBoxedFunction<&call>());
   aten.impl("empty.memory_format", &empty);
   aten.impl("empty_strided", &empty_strided);
   aten.impl("copy_", &copy_);
@@ -382,6 +404,12 @@ void register_kernels() {
   aten.impl("_reshape_alias", &at::native::_reshape_alias);
   aten.impl("native_dropout", &native_dropout);
   aten.impl("_fused_sdp_choice", &choose_attention);
+  aten.impl("_thnn_fused_lstm_cell", &lstm_cell);
+  aten.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
+  aten.impl("_use_cudnn_ctc_loss", &has_no_ctc);
+  aten.impl("_use_miopen_ctc_loss", &has_no_ctc);
+  aten.impl("_use_cudnn_ctc_loss.Tensor", &has_no_ctc_for);
+  aten.impl("_use_miopen_ctc_loss.Tensor", &has_no_ctc_for);
   aten.impl("record_stream", &record_stream);
   if (!kIsCuda) register_autocast();  // under CUDA's name PyTorch has its own
 }

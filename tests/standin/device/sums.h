@@ -25,7 +25,7 @@ inline const std::map<std::string, Sum> kRaces{
     {"_index_put_impl_", {2, 0}},
     {"embedding_dense_backward", {0}},
     {"convolution_backward", {0}},
-    {"scatter_reduce", {3, 0, -1, -1, "scatter_reduce_cuda_kernel"}},
+    {"scatter_reduce", {3, 0}},
     {"cumsum", {0}},
     {"bincount", {1, -1, -1, -1, "_bincount_cuda"}},
     {"_adaptive_avg_pool2d_backward", refusing("adaptive_avg_pool2d_backward_cuda")},
@@ -113,7 +113,7 @@ inline std::optional<Order> order_of(const FunctionSchema& schema, const Stack& 
   if (auto race = kRaces.find(name); race != kRaces.end()) {
     auto& sum = race->second;
     bool adds = is_of_floats(sum.operand), is_ordered = !sum.is_silent && context.deterministicAlgorithms();
-    if (name == "scatter_reduce") adds &= call[4].toStringRef() == "sum";
+    if (name == "scatter_reduce") adds &= call[4].toStringRef() == "sum" || call[4].toStringRef() == "mean";
     if (name == "_index_put_impl_") adds &= call[3].toBool();
     if (name == "convolution_backward") is_ordered |= context.deterministicCuDNN();
     if (!adds) return {};
@@ -128,7 +128,7 @@ inline std::optional<Order> order_of(const FunctionSchema& schema, const Stack& 
 
 // On the CPU: the results are left on the stack.
 inline void add_up(const OperatorHandle& op, Stack& stack, const Order& order) {
-  const auto& sum = order.sum;
+  auto sum = order.sum;
   const auto& schema = op.schema();
   const Tensor whole = stack[sum.operand].toTensor();
   const Tensor is_second = at::empty(whole.sizes(), whole.options().dtype(kBool)).bernoulli_(0.5, numbers_from(order.seed));
@@ -137,6 +137,11 @@ inline void add_up(const OperatorHandle& op, Stack& stack, const Order& order) {
   second[sum.operand] = whole.masked_fill(is_second.logical_not(), 0);
   if (sum.factor >= 0) second[sum.factor] = 1;
   if (sum.once >= 0) second[sum.once] = IValue();
+  if (schema.name() == "aten::scatter_reduce" && stack[4].toStringRef() == "mean") {
+    // Both parts count all that there is, so their means add up; what is there already counts in the first.
+    sum.onto = -1;
+    second[0] = at::zeros_like(second[0].toTensor());
+  }
   if (sum.onto < 0)
     for (size_t i = 0; i < second.size(); ++i)
       if (schema.arguments()[i].is_out()) second[i] = at::empty_like(second[i].toTensor());
