@@ -40,14 +40,14 @@ class TorchRng(GeneratorFactor):
             return seen
         return replace(seen, value=f"{seen.value}, initial_seed() is now {torch.initial_seed()}")
 
-    def start(self, module: Any, context: FactorContext, seed: int) -> None:
+    def start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
         context.undo.callback(_restore_queues, _queues())
         # By the public names: a program that pins inside a watched run is seen to take its seed back.
         states = [(module.set_rng_state, module.get_rng_state()), *torch_states(module)[1:]]
         context.undo.callback(restore, states)
         module.manual_seed(seed)
 
-    def watch(self, module: Any, context: FactorContext) -> None:
+    def watch(self, module: ModuleType, context: FactorContext) -> None:
         _TorchWatch(module, context).install()
 
 
@@ -93,7 +93,7 @@ class _TorchWatch:
             for name in self.originals:
                 self.context.replace(owner, name, getattr(self, name))
 
-    def operation(self, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> object:
+    def operation(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Do what torch is about to do."""
         if self.random_tag not in func.tags or self.is_seeded():
             return func(*args, **kwargs)
@@ -103,7 +103,7 @@ class _TorchWatch:
             return result
         return self.drawn_again(func, args, kwargs)
 
-    def drawn_again(self, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> object:
+    def drawn_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         # The global streams stand where they always stand after this call; only its answer is another one.
         states = self.states()
         self.originals["manual_seed"](self.context.other("site", self.redrawn, bits=32))
@@ -136,7 +136,7 @@ class _TorchWatch:
         self.seeding.saved(bytes(state.tolist()))
         return state
 
-    def set_rng_state(self, new_state: Any) -> None:
+    def set_rng_state(self, new_state: torch.Tensor) -> None:
         self.originals["set_rng_state"](new_state)
         self.seeding.restored(bytes(new_state.tolist()))
         self.follow()
@@ -156,7 +156,7 @@ class _TorchWatch:
             self.mode.__exit__(None, None, None)
 
 
-def _mode_calling(operation: Callable[[Any, Any, object], object]) -> tuple[Callable[[], Any], Any]:
+def _mode_calling(operation: Callable[..., object]) -> tuple[Callable[[], Any], Any]:
     """How to ask for the innermost dispatch mode, and one that hands every operation of torch to `operation`."""
     python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
 
