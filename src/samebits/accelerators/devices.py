@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 UNNAMED = "accelerator without a name"
 # Metal's devices have one stream, one generator, and a module of another shape than all others.
 _METAL = "mps"
 
 
-def modules() -> dict[str, Any]:
+def modules() -> dict[str, ModuleType]:
     """Kind of device → the module of torch that keeps a default generator for each such device."""
     torch = _torch()
     found = {} if torch is None else {"cuda": torch.cuda, "xpu": torch.xpu}
@@ -26,7 +30,7 @@ def modules() -> dict[str, Any]:
     return found
 
 
-def wake(module: Any) -> None:
+def wake(module: ModuleType) -> None:
     """Begin to use an accelerator, given its module of torch."""
     getattr(module, "init", getattr(module, "_lazy_init", lambda: None))()
 
@@ -83,12 +87,12 @@ def driver_in_use() -> str:
 # ---- streams
 
 
-def current_stream(device: Any) -> Any:
+def current_stream(device: torch.device) -> Any:
     """The stream that this thread queues work on; None where a device has none, or does all of it in one order."""
     return _asker(device)(device) if has_streams(device) else None
 
 
-def has_streams(device: Any) -> bool:
+def has_streams(device: torch.device) -> bool:
     """Whether a device does work in several orders, each of which is waited for by itself."""
     return device.type not in ("cpu", "meta", _METAL) and _asker(device) is not None
 
@@ -139,7 +143,7 @@ def _current() -> tuple[str, Any]:
     return device.type, None
 
 
-def _asker(device: Any) -> Any:
+def _asker(device: torch.device) -> Any:
     torch = _torch()
     own = getattr(getattr(torch, device.type, None), "current_stream", None)
     return own or (torch.accelerator.current_stream if device.type == _current()[0] else None)

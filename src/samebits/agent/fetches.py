@@ -51,7 +51,7 @@ class Fetches:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.count = 0  # of batches that were handed over in this process
-        self._epochs: WeakKeyDictionary[Any, _Epoch] = WeakKeyDictionary()
+        self._epochs: WeakKeyDictionary[object, _Epoch] = WeakKeyDictionary()
         # What loaders are known by → those that are known by the same: frameworks iterate several at one line.
         self._loaders: dict[object, list[_Loader]] = {}
         self._states: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Fetches:
         if (kept := getattr(loader, "_iterator", None)) is not None:
             self._epochs.pop(kept, None)
 
-    def _begun(self, loader: Any, iterator: object) -> None:
+    def _begun(self, loader: torch.utils.data.DataLoader[object], iterator: object) -> None:
         if iterator.__class__.__module__ != "torch.utils.data.dataloader":
             return
         known = self._known(loader)
@@ -75,7 +75,7 @@ class Fetches:
         epoch.ahead = loader.num_workers * (loader.prefetch_factor or 0)
         known.times += 1
 
-    def _known(self, loader: Any) -> _Loader:
+    def _known(self, loader: torch.utils.data.DataLoader[object]) -> _Loader:
         """The loader of this very dataset, or a new one; what takes another's place is told when all is known."""
         data = _dataset(loader)
         alike = self._loaders.setdefault(_known_by(loader, data), [])
@@ -91,13 +91,13 @@ class Fetches:
         if self._epochs.setdefault(iterator, _Epoch()).draws is None:
             self._states = generator_states()
 
-    def _drawn(self, iterator: Any, indices: object) -> None:
+    def _drawn(self, iterator: torch.utils.data.dataloader._BaseDataLoaderIter, indices: object) -> None:
         epoch = self._epochs.setdefault(iterator, _Epoch())
         epoch.waiting.append(_digest(_meant(iterator._dataset, indices)))
         if epoch.draws is None:
             epoch.draws = generator_states() != self._states
 
-    def skip(self, iterator: Any, batches: int) -> None:
+    def skip(self, iterator: torch.utils.data.dataloader._BaseDataLoaderIter, batches: int) -> None:
         """Pass batches over, as a script does that resumes within an epoch."""
         for _ in range(batches):
             iterator._next_data()
@@ -117,13 +117,13 @@ class Fetches:
         epoch.position += 1
 
 
-def _known_by(loader: Any, data: object) -> object:
+def _known_by(loader: torch.utils.data.DataLoader[object], data: object) -> object:
     """The line that iterates it, and what it loads: a loader that is made anew for every epoch is the same one."""
     site = user_site()
     return (None if site is None else site.key), type(data).__qualname__, _size(data), loader.batch_size
 
 
-def _dataset(loader: Any) -> Any:
+def _dataset(loader: torch.utils.data.DataLoader[object]) -> object:
     """The user's: a loader of samebits has one of its own around it."""
     data = loader.dataset
     while type(data).__module__.startswith("samebits.") and hasattr(data, "dataset"):
@@ -139,7 +139,7 @@ def _size(dataset: Any) -> int:
         return 0
 
 
-def _meant(dataset: Any, indices: object) -> object:
+def _meant(dataset: object, indices: object) -> object:
     """The samples that those of a subset stand for: the rest of an epoch counts from 0, and is not its beginning."""
     while type(dataset) is torch.utils.data.Subset and isinstance(indices, list):
         own, dataset = dataset.indices, dataset.dataset

@@ -30,6 +30,8 @@ from samebits.runfolder.spec import Moment, Restored
 from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
     from samebits.agent.recorder import Recorder
 
 # How many lines after a save are kept, and for how many seconds: the resumed run comes to one of the first, or to none.
@@ -86,14 +88,14 @@ class _Moments(ABC):
                     frame.f_trace = self._line
             sys.settrace(self._function)
 
-    def _function(self, frame: FrameType, event: str, arg: object) -> Any:
+    def _function(self, frame: FrameType, event: str, arg: object) -> TraceFunction | None:
         if not self.is_open or os.getpid() != self._pid:
             sys.settrace(None)
             return None
         code = frame.f_code
         return self._line if code.co_name.isidentifier() and is_user_file(code.co_filename) else None
 
-    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
+    def _line(self, frame: FrameType, event: str, arg: object) -> TraceFunction | None:
         if event == "line" and self.is_open and os.getpid() == self._pid:
             self._safely(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}", frame)
         return self._line
@@ -224,7 +226,7 @@ class GivingBack(_Moments):
 
 def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
     """Path → state and value, with the digests of tensors in their place; these are added to `tensors`."""
-    packed: list[tuple[Slot, Any]] = []
+    packed: list[tuple[Slot, object]] = []
     for slot in slots:
         with suppress(PackingError, RecursionError, ValueError):
             packed.append((slot, pack(slot.value)))
@@ -276,6 +278,6 @@ def write(path: Path, moments: Mapping[str, Plain], tensors: Mapping[str, torch.
     write_tensors(path.with_suffix(".safetensors"), tensors.items())
 
 
-def read(path: Path) -> tuple[dict[str, Plain], Mapping[str, Any]]:
+def read(path: Path) -> tuple[dict[str, Plain], Mapping[str, torch.Tensor]]:
     """What `write` wrote; nothing in it is run."""
     return json.loads(path.read_text(encoding="utf-8")), read_kept_tensors(path)

@@ -52,7 +52,7 @@ class Weak:
         return self._reference() is thing and self.version is not None and self.version == version_of(thing)
 
     @property
-    def thing(self) -> object:
+    def thing(self) -> Any:
         return self._reference()
 
 

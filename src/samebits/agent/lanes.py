@@ -12,7 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -169,7 +169,7 @@ class Lane:
             self._has_leaves = bool(found)
             self._note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(found)])
 
-    def _backward_ends(self, found: Any = None, inputs: object = None) -> None:
+    def _backward_ends(self, found: Sequence[torch.Tensor | None] | None = None, inputs: object = None) -> None:
         act = self.machine(Event.BACKWARD_ENDS)
         if found is not None:
             self._asked_for(found, inputs, act)
@@ -190,7 +190,7 @@ class Lane:
         self.log.add("param", named)
         self._row_ended(self, "backward")
 
-    def _asked_for(self, found: Any, inputs: object, act: Act) -> None:
+    def _asked_for(self, found: Sequence[torch.Tensor | None], inputs: object, act: Act) -> None:
         """Gradients that `torch.autograd.grad` gave."""
         name_of = self.optimizers.name_of
         given = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
@@ -204,7 +204,7 @@ class Lane:
             self.log.add("param", named)
             self._row_ended(self, "backward")
 
-    def _derived(self, result: Any, primals: object) -> None:
+    def _derived(self, result: tuple[object, object], primals: object) -> None:
         """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
         act, number = self.machine(Event.DERIVED), self.log.count("jvp")
         self.log.add_trees("loss", [(f"jvp{number}.value", result[0])])
@@ -394,7 +394,7 @@ def _listed(tensors: object) -> list[object]:
     return list(tensors) if isinstance(tensors, list | tuple) else [tensors]
 
 
-def _is_zero(rate: Any) -> bool:
+def _is_zero(rate: object) -> bool:
     is_on_device = torch.is_tensor(rate) and rate.device.type != "cpu"
     return not is_on_device and bool(rate == 0)  # do not wait for a device
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,8 +37,8 @@ class Holder:
 
     name: str  # its path, with a dot at the end; empty at the top of the first model
     order: int  # holders count from 0 in the order in which they are met
-    parameters: Mapping[str, object]  # the module's own dictionary, as the next one is
-    buffers: Mapping[str, Any]
+    parameters: Mapping[str, torch.Tensor | None]  # the module's own dictionary, as the next one is
+    buffers: Mapping[str, torch.Tensor | None]
     # Names of buffers that are no part of the module's state: what they do shows in what is computed, and as long as
     # nothing reads them they may hold anything.
     passing: Collection[str]
@@ -83,7 +83,7 @@ class Models:
 
     def __init__(self, last_look: Callable[[Holder], None]) -> None:
         # Modules that were called by the program itself, and what their paths begin with.
-        self._tops: Any = WeakIdKeyDictionary()
+        self._tops: MutableMapping[object, str] = WeakIdKeyDictionary()
         self._holders = Watched(last_look)
         # Tensors, with the stage in which they were named.
         self._names: Any = WeakIdKeyDictionary()
@@ -219,7 +219,7 @@ def _holding(module: object) -> list[tuple[str, torch.nn.Module]]:
     return [(path, one) for path, one in inner_modules(module) if one._parameters or one._buffers]
 
 
-def _tensors(prefix: str, tensors: Mapping[str, object]) -> list[Named]:
+def _tensors(prefix: str, tensors: Mapping[str, torch.Tensor | None]) -> list[Named]:
     """Those that are there; lazy ones are not yet, and inside a transform what is wrapped counts."""
     named = [(f"{prefix}{key}", unwrapped(tensor)) for key, tensor in tensors.items() if tensor is not None]
     return [(name, tensor) for name, tensor in named if not is_lazy(tensor)]
@@ -230,7 +230,7 @@ class HeldOptimizer:
     """One optimizer. Its state and its groups are held until it dies, and not the optimizer."""
 
     state: Any  # the optimizer's own, as the groups are
-    groups: Any
+    groups: list[dict[str, Any]]
     number: int | None = None  # optimizers count from 0 in the order in which they are used
     parameters: list[tuple[str, Weak]] = field(default_factory=list)  # names and tensors, in the order of the groups
     fresh: Iterator[int] = field(default_factory=itertools.count)
@@ -238,7 +238,7 @@ class HeldOptimizer:
     versions: list[int | None] = field(default_factory=list)  # of its parameters, when they were digested last
 
     @property
-    def tensors(self) -> list[object]:
+    def tensors(self) -> list[torch.Tensor]:
         return [parameter for group in self.groups for parameter in group["params"]]
 
     def tree(self) -> Iterator[tuple[str, object]]:
@@ -309,7 +309,7 @@ class Optimizers:
         Copies are called alike whether they were loaded or not.
         """
         trained = {id(tensor) for held in self.all() for tensor in held.tensors}
-        found: dict[str, Any] = {}
+        found: dict[str, torch.Tensor] = {}
         for holder in self.models.holders():
             copied = _COPY.match(holder.name)
             if copied is None and holder.stage == CALLED:

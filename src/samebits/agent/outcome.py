@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from samebits.agent.tensors import Named, as_tensor, unwrapped
+from samebits.agent.tensors import as_tensor, unwrapped
 from samebits.agent.trees import leaves, plain_digest
 from samebits.bits.digest import digests, is_evidence
 from samebits.bits.digest.unseen import unobserved
@@ -79,7 +79,7 @@ def _shown(leaf: Any, tensor: torch.Tensor) -> str:
     return f"{words}, {values}{' …' if tensor.numel() > len(first) else ''}"
 
 
-def _outer_variables(function: Callable[..., object]) -> list[Named]:
+def _outer_variables(function: Callable[..., object]) -> list[tuple[str, object]]:
     try:
         variables = inspect.getclosurevars(inspect.unwrap(getattr(function, "__func__", function)))
     except (TypeError, ValueError):
@@ -87,7 +87,7 @@ def _outer_variables(function: Callable[..., object]) -> list[Named]:
     return sorted([*variables.nonlocals.items(), *variables.globals.items()])
 
 
-def _opened(tree: object, path: str) -> Iterator[Named]:
+def _opened(tree: object, path: str) -> Iterator[tuple[str, object]]:
     """Leaves of containers; of other objects tensors only, since they may hold anything else."""
     for name, leaf in leaves(tree, path):
         if as_tensor(leaf) is not None or leaf is None or plain_digest(leaf) is not None:
@@ -101,7 +101,7 @@ def _opened(tree: object, path: str) -> Iterator[Named]:
             yield from ((path, tensor) for path, tensor in inner if as_tensor(tensor) is not None)
 
 
-def _digested(named: Iterator[Named]) -> Digests:
+def _digested(named: Iterator[tuple[str, object]]) -> Digests:
     tensors: dict[str, torch.Tensor] = {}
     found: Digests = {}
     for path, leaf in named:

@@ -8,8 +8,9 @@ import resource
 import statistics
 import sys
 import time
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import IO, Any
+from typing import IO
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -37,7 +38,7 @@ class Pacer:
         register_optimizer_step_post_hook(self._after_step)
         recorder.on(Event.CALLED, self._called)
 
-    def _called(self, module: object, args: Any) -> None:
+    def _called(self, module: object, args: Iterable[object]) -> None:
         if self._pipes is not None:
             return
         if self.first_called is None:

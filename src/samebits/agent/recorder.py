@@ -15,7 +15,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.utils.data import get_worker_info
@@ -124,7 +123,7 @@ class Recorder:
         leave = os._exit
         listen(os, "_exit", before=lambda *status, **named: self._finish_before(leave, *status, **named))
 
-    def _finish_before(self, leave: Callable[[int], object], *given: Any, **named: Any) -> None:
+    def _finish_before(self, leave: Callable[..., object], *given: object, **named: object) -> None:
         """Write what there is, in bounded time: a thread or a device may hang."""
         if self.pid != os.getpid() or get_worker_info() is not None:
             return
@@ -164,7 +163,7 @@ class Recorder:
         """Call another listener at an event, too: before a row takes it up, or after it."""
         (self._first if first else self._then)[event].append(heard)
 
-    def tell(self, event: Event, *facts: Any) -> None:
+    def tell(self, event: Event, *facts: object) -> None:
         """Called by taps. A mistake of ours must not end the user's run: the recording ends instead, and says why."""
         # A forked worker may have a lock that nobody opens any more.
         if torch.compiler.is_compiling() or get_worker_info() is not None or self._graphs.is_capturing():

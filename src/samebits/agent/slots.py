@@ -74,12 +74,12 @@ class _Walk:
         self.known: set[int] = set()
         self.held = recorder.lane.optimizers.all()
         self.trained = {id(tensor): tensor for held in self.held for tensor in held.tensors}
-        self.shapes = [tuple(tensor.shape) for tensor in self.trained.values()]  # type: ignore[attr-defined]
+        self.shapes = [tuple(tensor.shape) for tensor in self.trained.values()]
 
     def add(self, path: str, state: str, value: object, put: Put | None) -> None:
         self.found.setdefault(path, Slot(path, state, value, put))
 
-    def visit(self, path: str, value: Any, within: str, put: Put | None, depth: int) -> None:
+    def visit(self, path: str, value: object, within: str, put: Put | None, depth: int) -> None:
         """Take what is there up; `within` is the state that all of it belongs to, where that is known."""
         if depth > MOST_DEPTH or len(self.found) > MOST_SLOTS:
             return
@@ -115,7 +115,7 @@ class _Walk:
         self.add(f"{path}.grad", "accumulation", value.grad, lambda new: setattr(value, "grad", new))
         self.add(f"{path}.requires_grad", "mode", value.requires_grad, value.requires_grad_)
 
-    def _thing(self, path: str, value: Any, within: str, depth: int) -> None:
+    def _thing(self, path: str, value: object, within: str, depth: int) -> None:
         kinds = torch.optim.lr_scheduler
         if _is_generator(value):
             handle = handle_of(value)
@@ -155,7 +155,7 @@ class _Walk:
             for key, one in attributes_of(own).items():
                 self.visit(f"{prefix}.{key}", one, within, _into_object(own, key), depth + 1)
 
-    def _optimizer(self, path: str, state: Any, groups: Any) -> None:
+    def _optimizer(self, path: str, state: Any, groups: list[dict[str, Any]]) -> None:
         self.known |= {id(state), id(groups)}
         tensors = [tensor for group in groups for tensor in group["params"]]
         for number, tensor in enumerate(tensors):
@@ -184,7 +184,7 @@ class _Walk:
             put = _into(value, key) if isinstance(value, dict | list | deque) else None
             self.visit(f"{path}{name}", one, within, put, depth + 1)
 
-    def _state_of(self, items: list[Any]) -> str:
+    def _state_of(self, items: list[object]) -> str:
         """What a collection may be by its values: as many tensors as are trained, of their shapes, are an average."""
         are_as_many = len(items) >= len(self.shapes) > 0
         if are_as_many and all(torch.is_tensor(one) and tuple(one.shape) in self.shapes for one in items):
@@ -207,7 +207,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _is_generator(value: object) -> bool:
-    numpy: Any = sys.modules.get("numpy.random")
+    numpy = sys.modules.get("numpy.random")
     kinds = () if numpy is None else (numpy.Generator, numpy.RandomState, numpy.BitGenerator)
     return isinstance(value, (random.Random, torch.Generator, *kinds))
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-Named = tuple[str, Any]
+Named = tuple[str, torch.Tensor]
 
 
-def unwrapped(tensor: object) -> Any:
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor below the wrappers that torch.func and vmap put around it."""
     functorch: ModuleType = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(tensor):
@@ -25,9 +25,9 @@ def gradients(named: Iterable[Named]) -> list[Named]:
     return [(name, tensor.grad) for name, tensor in named if tensor.is_leaf and tensor.grad is not None]
 
 
-def graph_leaves(tensors: Sequence[Any]) -> list[object]:
+def graph_leaves(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors whose gradients a backward from `tensors` fills, nearest first."""
-    found: dict[int, object] = {}
+    found: dict[int, torch.Tensor] = {}
     nodes = [t.grad_fn for t in tensors if t.grad_fn is not None]
     known = set(nodes)
     for node in nodes:
@@ -41,7 +41,7 @@ def graph_leaves(tensors: Sequence[Any]) -> list[object]:
     return list(found.values())
 
 
-def as_tensor(leaf: object) -> Any:
+def as_tensor(leaf: object) -> torch.Tensor | None:
     """A tensor for what can be digested as one: tensors, and NumPy arrays of numbers; None for anything else."""
     if torch.is_tensor(leaf):
         return leaf
@@ -51,7 +51,7 @@ def as_tensor(leaf: object) -> Any:
     return None
 
 
-def _of_array(array: Any) -> object:
+def _of_array(array: Any) -> torch.Tensor | None:
     """A copy of a NumPy array; of its bytes where torch has no such numbers."""
     if array.dtype.kind not in "biufc" or not array.dtype.isnative:
         return None

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any
 
 import torch
 
@@ -43,7 +42,7 @@ def leaves(tree: object, path: str = "", inside: Attributes = lambda _: {}) -> I
     return _leaves(tree, path, inside, set(), 0)
 
 
-def _leaves(tree: Any, path: str, inside: Attributes, known: set[int], depth: int) -> Iterator[tuple[str, object]]:
+def _leaves(tree: object, path: str, inside: Attributes, known: set[int], depth: int) -> Iterator[tuple[str, object]]:
     if depth > MAX_DEPTH:
         return
     parts: Iterable[tuple[str, object]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from samebits.accelerators.devices import may_be_in_use, may_read_cudas_settings
 from samebits.factors.pinning import what_was_replaced
@@ -26,14 +25,14 @@ def what_was_used() -> list[str]:
 
 def compiled_regions() -> int:
     """How many graphs torch.compile made."""
-    dynamo: Any = sys.modules.get("torch._dynamo.utils")
+    dynamo = sys.modules.get("torch._dynamo.utils")
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
 
 
 def _has_ranks() -> bool:
     if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
         return True
-    distributed: Any = sys.modules.get("torch.distributed")
+    distributed = sys.modules.get("torch.distributed")
     return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())
 
 

@@ -16,7 +16,7 @@ import re
 import sqlite3
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from io import BytesIO
 from itertools import groupby
@@ -158,14 +158,14 @@ def _declared_in_order(code: bytes) -> bytes:
 class _Storage:
     """The bytes behind tensors."""
 
-    def __init__(self, raw: bytes, kind: Any, device: str, count: int) -> None:
+    def __init__(self, raw: bytes, kind: type, device: str, count: int) -> None:
         self.raw, self.device, self.count = raw, device, count
         self.kind = getattr(kind, "name", str(kind)).rpartition(".")[2]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.device} {_bytes(raw_digest(self.raw))}"
 
-    def part(self, offset: int, sizes: Any, strides: Any) -> bytes:
+    def part(self, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> bytes:
         """What a tensor shows of it; all of it where that does not lie side by side."""
         width = len(self.raw) // self.count if self.count else 0
         dense, many = [], 1

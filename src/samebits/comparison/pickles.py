@@ -10,7 +10,7 @@ from typing import Any
 
 Leaf = tuple[str, object]
 # These hold what they are given, and do nothing.
-_HARMLESS: dict[tuple[str, str], Any] = {
+_HARMLESS: dict[tuple[str, str], object] = {
     ("collections", "OrderedDict"): OrderedDict,
     **{(name, one.__name__): one for name in ("builtins", "__builtin__") for one in (set, frozenset, bytearray)},
     **{(name, one.__name__): one for name in ("builtins", "__builtin__") for one in (complex, range, slice)},
@@ -68,7 +68,7 @@ class _Reader(pickle.Unpickler):
         super().__init__(file)
         self._persistent = persistent
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         return _HARMLESS.get((module, name)) or type(name, (Unpickled,), {"name": f"{module}.{name}"})
 
     def persistent_load(self, pid: object) -> object:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 import torch.utils.data
-from torch.utils.data import IterableDataset
+from torch.utils.data import DataLoader, IterableDataset
 
 from samebits.base.errors import DataStateError, WorkerDiedError
 from samebits.base.ranks import World
@@ -69,7 +69,7 @@ class Epochs:
         self._begun = 0
         self._here: Fetcher | None = None
 
-    def begin(self, loader: object, ranks: World) -> EpochIterator:
+    def begin(self, loader: DataLoader[object], ranks: World) -> EpochIterator:
         """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
 
         From the loader, one of torch's, everything but the batches' contents is taken.
@@ -96,7 +96,7 @@ class Epochs:
             self.next = Progress(epoch)
         self.progress = replace(self.next, skipped=self.progress.skipped)
 
-    def set_position(self, loader: Any, epoch: int, batches: int, ranks: World) -> None:
+    def set_position(self, loader: DataLoader[object], epoch: int, batches: int, ranks: World) -> None:
         """Let the next iteration be the rest of this epoch, after its first `batches`."""
         if isinstance(self.dataset, IterableDataset):
             samples = batches * (loader.batch_size or ranks.size)
@@ -143,14 +143,14 @@ class Epochs:
         except TypeError:
             return -1
 
-    def _requests(self, loader: Any, progress: Progress, ranks: World) -> Iterator[BatchRequest]:
+    def _requests(self, loader: DataLoader[object], progress: Progress, ranks: World) -> Iterator[BatchRequest]:
         if isinstance(self.dataset, IterableDataset):
             return _stream_requests(progress, loader.batch_size, ranks)
         return order_of(loader, self.last_batch).requests(
             KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
         )
 
-    def _fetcher(self, loader: Any, ranks: World) -> Fetcher:
+    def _fetcher(self, loader: DataLoader[object], ranks: World) -> Fetcher:
         # Plain memory that processes share: ctypes has no types for what can be made of it.
         make_array: Any = RawArray
         options: dict[str, Any] = {
@@ -170,7 +170,7 @@ class Epochs:
         return self._here
 
 
-def _inner_loader(loader: Any, fetcher: Fetcher, request_sampler: RequestSampler) -> TorchLoader:
+def _inner_loader(loader: DataLoader[object], fetcher: Fetcher, request_sampler: RequestSampler) -> TorchLoader:
     has_workers = loader.num_workers > 0
     return TorchLoader(
         fetcher,
@@ -220,7 +220,9 @@ def _stream_requests(progress: Progress, size: int | None, ranks: World) -> Iter
 class EpochIterator:
     """The batches of one epoch; WorkerDiedError names the sample where a worker was killed."""
 
-    def __init__(self, epochs: Epochs, turn: int, loader: Any, inner: Any, request_sampler: RequestSampler) -> None:
+    def __init__(
+        self, epochs: Epochs, turn: int, loader: DataLoader[object], inner: Any, request_sampler: RequestSampler
+    ) -> None:
         self.epochs, self.turn, self.loader, self.inner = epochs, turn, loader, inner
         self.pending = request_sampler.pending
         self.working = inner._dataset.working

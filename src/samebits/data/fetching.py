@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch.utils.data import Dataset, IterableDataset, Subset, get_worker_info
@@ -16,6 +16,7 @@ from samebits.data.generators import Current, Generators
 from samebits.data.order import BatchRequest, index_word
 
 Fetch = Callable[[], object]
+T = TypeVar("T")
 
 
 class Skipped(NamedTuple):
@@ -63,12 +64,12 @@ class Fetcher(Dataset[object]):
         self._is_settled = False
         self._draws_in_bulk = False
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         # What it was made of: a worker that is sent one makes its own stems and generators.
         # A copy of a loader reads its own dataset: what stands in the arguments is copied.
         return _made_again, (type(self), self._made_of())
 
-    def _made_of(self) -> dict[str, Any]:
+    def _made_of(self) -> dict[str, object]:
         return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
 
     def __getitem__(self, request: BatchRequest) -> object:
@@ -76,7 +77,7 @@ class Fetcher(Dataset[object]):
         fetched: FetchedBatch = self._settled(partial(self._fetched, request))
         return fetched if self.skips else fetched.batch
 
-    def _settled(self, fetch: Fetch) -> Any:
+    def _settled(self, fetch: Callable[[], T]) -> T:
         """What is fetched; the first time once more, where it made generators: `if self.rng is None: self.rng = …`."""
         fetched = fetch()
         if self._is_settled:

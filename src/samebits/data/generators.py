@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, ClassVar, NamedTuple
+from types import ModuleType
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -118,7 +119,7 @@ class StepGenerators:
         Current.set(None)
 
 
-def _numpy_random() -> Any:
+def _numpy_random() -> ModuleType | None:
     try:
         import numpy.random
     except ImportError:

@@ -39,7 +39,7 @@ class Key(int):
         key.epoch, key.position, key.repeat = epoch, position, repeat
         return key
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Key], tuple[int, ...]]:
         # To a worker, whole.
         return Key, (int(self), self.epoch, self.position, self.repeat)
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any, Literal, NamedTuple
 
-from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
@@ -209,7 +209,7 @@ def _never_repeats(sampler: object) -> bool:
     )
 
 
-def order_of(loader: Any, last_batch: LastBatch) -> Order:
+def order_of(loader: DataLoader[object], last_batch: LastBatch) -> Order:
     """The order of a loader of torch's; its own BatchSampler is left out, since batches are cut here."""
     if loader.batch_size is None and loader.batch_sampler is not None:
         return Order(loader.batch_sampler, True, None, last_batch, loader.dataset)

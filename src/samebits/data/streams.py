@@ -56,7 +56,7 @@ class StreamFetcher(Fetcher):
         self._source: Iterator[object] | None = None
         self._epoch = self._position = 0
 
-    def _made_of(self) -> dict[str, Any]:
+    def _made_of(self) -> dict[str, object]:
         return {**super()._made_of(), "ranks": self.ranks, "last_batch": self.last_batch}
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:

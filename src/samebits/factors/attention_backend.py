@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 from samebits.factors.context import FactorContext
 from samebits.factors.switches import TorchSetting, answer
@@ -48,7 +48,7 @@ class AttentionBackend(TorchSetting):
         return ", ".join(allowed) or "none", "" if len(allowed) == 1 else "the program allows others again"
 
 
-def _switches(torch: ModuleType) -> dict[str, tuple[Any, Any]]:
+def _switches(torch: ModuleType) -> dict[str, tuple[Callable[[], bool], Callable[[bool], None]]]:
     """Backend → how to ask, and how to set; those that this torch has."""
     cuda = torch.backends.cuda
     found = {name: (f"{name}_sdp_enabled", f"enable_{name}_sdp") for name in BACKENDS}

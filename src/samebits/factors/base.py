@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from samebits.base.errors import UsageError
 from samebits.base.sites import Site, shown_path
@@ -208,14 +208,14 @@ class GeneratorFactor(Factor):
     is_random = True
     fixed_once = True
 
-    def start(self, module: Any, context: FactorContext, seed: int) -> None:
+    def start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
         """Seed it; the state that it has now comes back when the context ends."""
         handle = handle_of(module)
         context.undo.callback(handle.restore, handle.state())
         handle.start(seed)
 
     @abstractmethod
-    def watch(self, module: Any, context: FactorContext) -> None:
+    def watch(self, module: ModuleType, context: FactorContext) -> None:
         """Witness draws until the program has seeded it, and let those at released lines answer otherwise."""
 
     def pin(self, context: FactorContext) -> None:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from samebits.base.sites import is_own_file, is_user_file
 from samebits.factors.base import CallFactor
@@ -173,7 +173,7 @@ class _Clock:
     def completing(
         self,
         name: str,
-        original: Callable[..., Any],
+        original: Callable[..., object],
         position: int = 0,
         as_tuple: Callable[[float], object] | None = None,
     ) -> Callable[..., object]:

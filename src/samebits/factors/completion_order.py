@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import wraps
 from itertools import count
 
 # The clock may be treated as well: this is the real one.
 from time import monotonic
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
+
+if TYPE_CHECKING:
+    import asyncio
+    from multiprocessing.pool import Pool
+
+T = TypeVar("T")
 
 # A result whose turn it is only because the order is varied is not waited for any longer: others may wait for ours.
 PATIENCE_SECONDS = 1.0
@@ -46,7 +52,7 @@ class CompletionOrder(CallFactor):
         context.when_loaded("multiprocessing.pool", lambda module: _pool(module, context))
 
 
-def _arranged(tasks: list[Any], mode: str, variant: int) -> list[Any]:
+def _arranged(tasks: list[T], mode: str, variant: int) -> list[T]:
     """In the order of the tasks, or in one that differs from it wherever there are two."""
     if mode == "pinned":
         return tasks
@@ -58,11 +64,11 @@ def _futures(module: ModuleType, context: FactorContext) -> None:
     original, made, start = module.as_completed, count(), module.Future.__init__
 
     @wraps(start)
-    def numbered(self: Any, *args: object, **kwargs: object) -> None:
+    def numbered(self: object, *args: object, **kwargs: object) -> None:
         start(self, *args, **kwargs)
         vars(self)[NUMBER] = next(made)
 
-    def as_completed(fs: Any, timeout: float | None = None) -> Iterator[Any]:
+    def as_completed(fs: Iterable[object], timeout: float | None = None) -> Iterator[object]:
         mode = context.enter(context.called("concurrent.futures.as_completed"))
         if mode == "natural":
             return original(fs, timeout)  # type: ignore[no-any-return]
@@ -76,7 +82,7 @@ def _futures(module: ModuleType, context: FactorContext) -> None:
     context.set(module.Future, "__init__", numbered)
 
 
-def _in_turn(module: Any, left: list[Any], timeout: float | None, patience: float | None) -> Iterator[Any]:
+def _in_turn(module: ModuleType, left: list[T], timeout: float | None, patience: float | None) -> Iterator[T]:
     """The last of those that are left, again and again; where patience ends before it does, whichever is ready."""
     total, end = len(left), None if timeout is None else monotonic() + timeout
     while left:
@@ -89,14 +95,14 @@ def _in_turn(module: Any, left: list[Any], timeout: float | None, patience: floa
         yield _taken(left, done)
 
 
-def _taken(left: list[Any], done: set[Any]) -> Any:
+def _taken(left: list[T], done: set[T]) -> T:
     return left.pop() if left[-1] in done else left.pop(next(i for i, one in enumerate(left) if one in done))
 
 
 def _coroutines(module: ModuleType, context: FactorContext) -> None:
     original = module.as_completed
 
-    def as_completed(fs: Any, *, timeout: float | None = None) -> Any:
+    def as_completed(fs: Iterable[object], *, timeout: float | None = None) -> object:
         mode = context.enter(context.called("asyncio.as_completed"))
         if mode == "natural" or timeout is not None or module.isfuture(fs) or module.iscoroutine(fs):
             return original(fs, timeout=timeout)
@@ -110,13 +116,13 @@ def _coroutines(module: ModuleType, context: FactorContext) -> None:
 class _Awaited:
     """What asyncio.as_completed returns: coroutines that give the next result each, or, awaited itself, the futures."""
 
-    def __init__(self, module: Any, left: list[Any], patience: float | None) -> None:
+    def __init__(self, module: ModuleType, left: list[asyncio.Future[object]], patience: float | None) -> None:
         self._asyncio, self._left, self._patience, self._asked = module, left, patience, len(left)
 
     def __iter__(self) -> _Awaited:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Coroutine[None, None, object]:
         if not self._asked:
             raise StopIteration
         self._asked -= 1
@@ -125,15 +131,15 @@ class _Awaited:
     def __aiter__(self) -> _Awaited:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> asyncio.Future[object]:
         if not self._left:
             raise StopAsyncIteration
         return await self._next()
 
-    async def _result(self) -> Any:
+    async def _result(self) -> object:
         return (await self._next()).result()
 
-    async def _next(self) -> Any:
+    async def _next(self) -> asyncio.Future[object]:
         wanted = self._left[-1:]
         done, _ = await self._asyncio.wait(wanted, timeout=self._patience)
         if not done:
@@ -141,11 +147,13 @@ class _Awaited:
         return _taken(self._left, done)
 
 
-def _pool(module: Any, context: FactorContext) -> None:
-    original: Callable[..., Any] = module.Pool.imap_unordered
+def _pool(module: ModuleType, context: FactorContext) -> None:
+    original = module.Pool.imap_unordered
 
     @wraps(original)
-    def imap_unordered(self: Any, func: Any, iterable: Any, chunksize: int = 1) -> Any:
+    def imap_unordered(
+        self: Pool, func: Callable[..., object], iterable: Iterable[object], chunksize: int = 1
+    ) -> object:
         mode = context.enter(context.called("Pool.imap_unordered"))
         if mode == "natural":
             return original(self, func, iterable, chunksize)
@@ -160,15 +168,15 @@ class _Swapped:
 
     def __init__(self, results: Any, late: type[Exception]) -> None:
         self._results, self._ends = results, (StopIteration, late)
-        self._held: list[tuple[Any, BaseException | None]] = []
+        self._held: list[tuple[object, BaseException | None]] = []
 
     def __iter__(self) -> _Swapped:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         return self.next()
 
-    def next(self, timeout: float | None = None) -> Any:
+    def next(self, timeout: float | None = None) -> object:
         """As of what a pool returns: `timeout` in seconds."""
         if not self._held:
             self._hold(timeout)

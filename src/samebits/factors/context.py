@@ -180,10 +180,10 @@ class FactorContext:
         else:
             self.undo.callback(os.environ.__setitem__, name, before)
 
-    def when_loaded(self, module: str, action: Callable[[Any], None]) -> None:
+    def when_loaded(self, module: str, action: Callable[[ModuleType], None]) -> None:
         """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
 
-        def act(loaded: object) -> None:
+        def act(loaded: ModuleType) -> None:
             # This runs inside the user's import: a module that only has the name must be imported as it is without us.
             try:
                 action(loaded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
@@ -56,7 +57,7 @@ class _Loaders:
     def __init__(self, context: FactorContext) -> None:
         self.context = context
         self.made = itertools.count()
-        self.tracers: dict[tuple[SiteKey, int], Any] = {}
+        self.tracers: dict[tuple[SiteKey, int], Callable[..., object]] = {}
 
     def install(self, loader: Any) -> None:
         """Take the places of the constructor and of the iteration."""
@@ -90,7 +91,7 @@ class _Loaders:
         if self.context.report is not None and self.context.mode == "pinned":
             self.context.set(_data("fetching").Fetcher, "tracer", staticmethod(self._look_on))
 
-    def _look_on(self, fetcher: Any, fetch: Any) -> object:
+    def _look_on(self, fetcher: Any, fetch: Callable[[], object]) -> object:
         """Witness the program's own lines by which a sample depends on more than its index."""
         made_at: SiteKey | None = fetcher.label
         if made_at is None or self.context.ended:
@@ -116,7 +117,7 @@ class _Pinned:
         self.by, self.site, self.number = by, site, number
         self.epochs: object = None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
         # In another process a loader is a plain one.
         return type(None), ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from samebits.base.sites import without_own_frames
@@ -26,7 +27,7 @@ class NumpyRng(GeneratorFactor):
     seeding = "np.random.seed(0)"
     seeded_by = ("np.random.seed",)
 
-    def watch(self, module: Any, context: FactorContext) -> None:
+    def watch(self, module: ModuleType, context: FactorContext) -> None:
         """Put a watched generator in the place of the global one: same stream, same state, other class."""
         plain = module.mtrand._rand
         watched = _watched_class(module.RandomState)(plain._bit_generator)
@@ -51,12 +52,12 @@ def _chosen(original: Callable[[object], None], seeding: Seeding) -> Callable[[o
 def _watched_class(plain: Any) -> Any:
     """RandomState with draws that are witnessed until the program has seeded it."""
 
-    def seed(self: Any, *args: Any, **kwargs: object) -> Any:
+    def seed(self: Any, *args: Any, **kwargs: object) -> object:
         self._seeding.is_done = True
         with without_own_frames:
             return plain.seed(self, *args, **kwargs)
 
-    def get_state(self: Any, *args: object, **kwargs: object) -> Any:
+    def get_state(self: Any, *args: object, **kwargs: object) -> object:
         self._seeding.saved(_key(plain.get_state(self, legacy=False)))
         return plain.get_state(self, *args, **kwargs)
 
@@ -76,7 +77,7 @@ def _key(state: Any) -> str:
     return repr({**state["state"], "key": bytes(state["state"].get("key", b""))})
 
 
-def _draw(name: str, original: Callable[..., object]) -> Callable[..., Any]:
+def _draw(name: str, original: Callable[..., object]) -> Callable[..., object]:
     def draw(self: Any, *args: object, **kwargs: object) -> object:
         # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
         mode = "natural" if self._seeding.is_done else self._context.enter(f"numpy.random.{name}")

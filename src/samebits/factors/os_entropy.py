@@ -147,7 +147,7 @@ def _called(context: FactorContext, what: str) -> str:
     return what if name == "random.Random" else name
 
 
-def _install_tempfile(module: Any, context: FactorContext, entropy: _Entropy) -> None:
+def _install_tempfile(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
     """Names of its own for every call: that one is taken, by what an earlier run left, is no matter of the others."""
     plain = module._get_candidate_names
 
@@ -165,8 +165,8 @@ def _install_tempfile(module: Any, context: FactorContext, entropy: _Entropy) ->
 def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
     """SQLite's own generator asks the system once; every connection gets functions of the same names."""
 
-    def connecting(original: Callable[..., Any]) -> Callable[..., Any]:
-        def connect(*args: Any, **kwargs: Any) -> Any:
+    def connecting(original: Callable[..., Any]) -> Callable[..., object]:
+        def connect(*args: object, **kwargs: object) -> object:
             connection = original(*args, **kwargs)
             for what, arguments in SQL_FUNCTIONS.items():
                 connection.create_function(what.removesuffix("()"), arguments, drawing(what))
@@ -177,7 +177,7 @@ def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entrop
     def drawing(what: str) -> Callable[..., object]:
         generators = dict[Mode, random.Random]()
 
-        def draw(size: Any = None) -> object:
+        def draw(size: int | None = None) -> object:
             mode = context.enter(what)
             if mode not in generators:
                 generators[mode] = random.Random(None if mode == "natural" else entropy.derived(32, mode))

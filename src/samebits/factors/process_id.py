@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable
 from functools import partial, wraps
 from types import ModuleType
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from samebits.base.seeds import derive
@@ -77,14 +76,14 @@ class _Ids:
         self.count = 0
         self.threads: dict[str, WeakKeyDictionary[threading.Thread, int]] = {}
 
-    def report(self, owner: ModuleType, name: str, derived: Callable[..., Any]) -> None:
+    def report(self, owner: ModuleType, name: str, derived: Callable[..., object]) -> None:
         """Let a module's function tell the user's own lines what is derived."""
         what = f"{owner.__name__}.{name}"
         self.context.replace(owner, name, self.reporting(what, getattr(owner, name), derived))
 
     def reporting(
-        self, what: str, original: Callable[..., Any], derived: Callable[..., Any], depth: int = 2
-    ) -> Callable[..., Any]:
+        self, what: str, original: Callable[..., object], derived: Callable[..., object], depth: int = 2
+    ) -> Callable[..., object]:
         """A patched function: the user's own lines get what is derived, where that is not None.
 
         Args:
@@ -154,7 +153,7 @@ class _Ids:
         self.report(module, "getnode", lambda mode: self.number(mode, "node") | (1 << 40))
         self.report(module, "uuid1", self.next_uuid)
 
-    def install_psutil(self, psutil: Any) -> None:
+    def install_psutil(self, psutil: ModuleType) -> None:
         plain = psutil.Process.__init__
 
         @wraps(plain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
 from samebits.factors.base import GeneratorFactor, Seeding
 from samebits.factors.context import FactorContext
@@ -25,7 +25,7 @@ class PythonRng(GeneratorFactor):
     seeding = "random.seed(0)"
     seeded_by = ("random.seed",)
 
-    def watch(self, module: Any, context: FactorContext) -> None:
+    def watch(self, module: ModuleType, context: FactorContext) -> None:
         seeding, other = Seeding(), random.Random(context.other("site"))
 
         def watched(name: str, original: Callable[..., object]) -> Callable[..., object]:

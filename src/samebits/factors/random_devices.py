@@ -8,9 +8,12 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.factors.context import FactorContext, Mode
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 DEVICES = ("/dev/urandom", "/dev/random")
 
@@ -27,7 +30,7 @@ class DerivedFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         memory = memoryview(buffer).cast("B")
         memory[:] = self.taken(len(memory))
         return len(memory)

@@ -141,7 +141,7 @@ def _watch_python(context: FactorContext, watch: _SeedWatch) -> None:
     context.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
     plain = os.putenv
 
-    def putenv(name: Any, value: Any, /) -> None:
+    def putenv(name: str | bytes, value: str | bytes, /) -> None:
         plain(name, value)
         if os.fsdecode(name) == "PYTHONHASHSEED":
             watch.note("PYTHONHASHSEED", os.fsdecode(value), None)

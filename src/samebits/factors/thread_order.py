@@ -13,7 +13,7 @@ from functools import partial, wraps
 
 # The clock may be treated as well: this is the real one.
 from time import monotonic
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, cast
 
 from samebits.base.sites import is_user_file, without_own_frames
@@ -121,12 +121,12 @@ def _take_turns(context: FactorContext) -> Turns:
     return turns
 
 
-def _install_autograd(turns: Turns, autograd: Any, context: FactorContext) -> None:
+def _install_autograd(turns: Turns, autograd: ModuleType, context: FactorContext) -> None:
     """Threads that train and wait for nobody, as Hogwild's do, let others go on after each backward."""
 
-    def then_offering(compute: Callable[..., Any]) -> Callable[..., Any]:
+    def then_offering(compute: Callable[..., object]) -> Callable[..., object]:
         @wraps(compute)
-        def computing(*args: Any, **named: Any) -> Any:
+        def computing(*args: object, **named: object) -> object:
             with without_own_frames:
                 result = compute(*args, **named)
             if turn := turns.mine:
@@ -187,9 +187,9 @@ def _sleeping(turns: Turns, sleep: Callable[[float], None]) -> Callable[[float],
     return sleeping
 
 
-def _selecting(turns: Turns, select: Callable[..., Any]) -> Callable[..., Any]:
+def _selecting(turns: Turns, select: Callable[..., object]) -> Callable[..., object]:
     @wraps(select)
-    def selecting(self: object, timeout: float | None = None) -> Any:
+    def selecting(self: object, timeout: float | None = None) -> object:
         turn = None if timeout is not None and timeout <= 0 else turns.mine
         with without_own_frames, nullcontext() if turn is None else turns.outside(turn):
             return select(self, timeout)

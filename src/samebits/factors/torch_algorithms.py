@@ -6,7 +6,6 @@ import re
 import sys
 from threading import Lock
 from types import ModuleType
-from typing import Any
 
 from samebits.base.sites import user_site, waiting_site
 from samebits.factors.context import FactorContext
@@ -124,7 +123,7 @@ def _replace(torch: ModuleType, context: FactorContext) -> None:
     context.set(torch._C, asks, knows_of_replacements(getattr(torch._C, asks)))
 
 
-def _tell(inductor: Any, context: FactorContext, is_on: bool) -> None:
+def _tell(inductor: ModuleType, context: FactorContext, is_on: bool) -> None:
     if hasattr(inductor, "deterministic"):
         change(context, inductor, "deterministic", is_on)
 

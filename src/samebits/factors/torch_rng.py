@@ -40,7 +40,7 @@ class TorchRng(GeneratorFactor):
             return seen
         return replace(seen, value=f"{seen.value}, initial_seed() is now {torch.initial_seed()}")
 
-    def start(self, module: Any, context: FactorContext, seed: int) -> None:
+    def start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
         unused = [_Unused(one) for one in modules().values() if not one.is_initialized()]
         for one in unused:
             context.undo.callback(one.end)
@@ -51,7 +51,7 @@ class TorchRng(GeneratorFactor):
         for one in unused:
             one.seed_in_turn()
 
-    def watch(self, module: Any, context: FactorContext) -> None:
+    def watch(self, module: ModuleType, context: FactorContext) -> None:
         _TorchWatch(module, context).install()
 
 
@@ -118,7 +118,7 @@ class _TorchWatch:
             for name in self.originals:
                 self.context.replace(owner, name, getattr(self, name))
 
-    def operation(self, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> object:
+    def operation(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Do what torch is about to do."""
         if self.random_tag not in func.tags or self.is_seeded():
             return func(*args, **kwargs)
@@ -128,7 +128,7 @@ class _TorchWatch:
             return result
         return self.drawn_again(func, args, kwargs)
 
-    def drawn_again(self, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> object:
+    def drawn_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         # The global streams stand where they always stand after this call; only its answer is another one.
         states = self.states()
         self.originals["manual_seed"](self.context.other("site", self.redrawn, bits=32))
@@ -161,7 +161,7 @@ class _TorchWatch:
         self.seeding.saved(bytes(state.tolist()))
         return state
 
-    def set_rng_state(self, new_state: Any) -> None:
+    def set_rng_state(self, new_state: torch.Tensor) -> None:
         self.originals["set_rng_state"](new_state)
         self.seeding.restored(bytes(new_state.tolist()))
         self.follow()
@@ -181,7 +181,7 @@ class _TorchWatch:
             self.mode.__exit__(None, None, None)
 
 
-def _mode_calling(operation: Callable[[Any, Any, object], object]) -> tuple[Callable[[], Any], Any]:
+def _mode_calling(operation: Callable[..., object]) -> tuple[Callable[[], Any], Any]:
     """How to ask for the innermost dispatch mode, and one that hands every operation of torch to `operation`."""
     python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
 

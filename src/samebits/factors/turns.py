@@ -505,14 +505,14 @@ class TurnQueue(Awaited):
 
     def __init__(self, turns: Turns) -> None:
         super().__init__(turns)
-        self._items: Any = SimpleQueue()
+        self._items: SimpleQueue[object] = SimpleQueue()
 
     def put(self, item: object, block: bool = True, timeout: float | None = None) -> None:
         """As of a queue without bounds: it never waits."""
         self._items.put(item)
         self._wake()
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
         """As of a queue."""
         turn = self._turns.mine if block and (timeout is None or timeout >= 0) else None
         found: list[object] = []
@@ -530,7 +530,7 @@ class TurnQueue(Awaited):
 
     put_nowait = put
 
-    def get_nowait(self) -> Any:
+    def get_nowait(self) -> object:
         """As of a queue."""
         return self._items.get_nowait()
 

@@ -48,7 +48,7 @@ def _filling(
     context: FactorContext,
     what: str,
     original: Callable[..., object],
-    is_filled: Callable[[Any], bool],
+    is_filled: Callable[[object], bool],
     fill: Callable[[Any, int], object],
 ) -> Callable[..., object]:
     @wraps(original)
@@ -70,7 +70,7 @@ def _pattern(context: FactorContext, mode: str) -> int:
 def _install_torch(torch: ModuleType, context: FactorContext) -> None:
     is_compiling = torch.compiler.is_compiling
 
-    def is_filled(memory: Any) -> bool:
+    def is_filled(memory: object) -> bool:
         # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
         if is_compiling() or not isinstance(memory, torch.Tensor) or memory.layout is not torch.strided:
             return False
@@ -105,7 +105,7 @@ def _leave_torchscript(torch: ModuleType, context: FactorContext, original: obje
 
 
 def _install_numpy(numpy: ModuleType, context: FactorContext) -> None:
-    def is_filled(memory: Any) -> bool:
+    def is_filled(memory: object) -> bool:
         return isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc"
 
     for name in ("empty", "empty_like"):

@@ -229,7 +229,7 @@ def _next_place(trainer: Any) -> tuple[int, int]:
     return epochs.processed, batches.current.processed
 
 
-def _train_loaders(trainer: Any) -> list[Any]:
+def _train_loaders(trainer: Any) -> list[object]:
     return [one for one in tree_leaves(trainer.train_dataloader) if one is not None]
 
 

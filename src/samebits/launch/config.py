@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
@@ -70,7 +71,7 @@ def _table(path: Path) -> dict[str, object]:
     return table
 
 
-def toml_reader() -> Any:
+def toml_reader() -> ModuleType:
     """What has `loads` for TOML; ValueError where it is not installed."""
     # Part of Python from 3.11 on; before, a dependency of ours.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"

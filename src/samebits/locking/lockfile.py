@@ -204,7 +204,7 @@ def _tables_in(text: str) -> dict[str, Any]:
         raise LockfileError(f"is cut off, damaged, or was edited: {error}") from error
 
 
-def _contradictions(content: Mapping[str, Any], found: Lockfile) -> Iterator[str]:
+def _contradictions(content: Mapping[str, object], found: Lockfile) -> Iterator[str]:
     """What does not fit together: what was read and would not be written again, and what refers to nothing."""
     yield from (f"{name} means nothing here" for name in _unknown(content, found.data()))
     for name, on in found.by_environment():
@@ -213,7 +213,7 @@ def _contradictions(content: Mapping[str, Any], found: Lockfile) -> Iterator[str
         yield from (f"the environment {home} is missing" for home in sorted(on) if home not in found.environments)
 
 
-def _unknown(content: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
+def _unknown(content: Mapping[str, object], known: Mapping[str, Any]) -> Iterator[str]:
     for name, value in content.items():
         if name not in known:
             yield name

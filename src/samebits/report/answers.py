@@ -38,7 +38,7 @@ from samebits.runfolder.reading import read_json
 class Answer(NamedTuple):
     """A kind of answer: the type of its record, and what people read of it."""
 
-    record: Any
+    record: type
     told: Callable[[Any], Told]
 
 
@@ -60,27 +60,27 @@ def dumped(document: Mapping[str, object]) -> str:
     return printable(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\\u{:04x}")
 
 
-def document_of(kind: str, record: object) -> dict[str, Any]:
+def document_of(kind: str, record: object) -> dict[str, object]:
     """What a program reads of an answer; `kind` is a name in `ANSWERS`."""
     told, own = ANSWERS[kind].told(record), to_data(record)
     assert isinstance(own, dict)
     return _with_head(kind, told.headline, {"error": None, **own, "rows": [[*row] for row in told.all_rows]})
 
 
-def unanswered(kind: str, error: SamebitsError) -> dict[str, Any]:
+def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
     """What could not even begin, in the shape of its answer."""
     none = {key: _nothing(hint) for key, (_, hint) in keys(ANSWERS[kind].record).items()}
     return _with_head(kind, error.message, {**none, "error": error.as_data(), "rows": []})
 
 
-def _with_head(kind: str, headline: str, content: Mapping[str, object]) -> dict[str, Any]:
+def _with_head(kind: str, headline: str, content: Mapping[str, object]) -> dict[str, object]:
     return {"schema": f"samebits.{kind}/1", "headline": headline, **content}
 
 
 _EMPTY: dict[object, object] = {tuple: [], Mapping: {}, Path: ""}
 
 
-def _nothing(hint: Any) -> object:
+def _nothing(hint: object) -> object:
     """What stands for an answer that there is none: an empty list, null, no, or zero."""
     origin: Any = get_origin(hint) or hint
     inner = get_args(hint)

@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from samebits.base.printable import printable
 from samebits.checking.pool import Watch
 from samebits.launch.process import Outcome
 from samebits.runfolder.spec import RunSpec
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 
 @contextmanager
@@ -45,7 +48,7 @@ def progress_line() -> Iterator[Callable[[str], None]]:
 
 
 class _Board:
-    def __init__(self, live: Any) -> None:
+    def __init__(self, live: Live) -> None:
         self.live = live
         self.running: dict[int, tuple[RunSpec, Path, float]] = {}
         self.done: list[str] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 from array import array
-from typing import Any
 
 import torch
 
@@ -46,7 +45,7 @@ def default_generator(device: torch.device) -> torch.Generator | None:
     return generator
 
 
-def _digest_of(generator: Any) -> int:
+def _digest_of(generator: object) -> int:
     if isinstance(generator, torch.Generator):
         return digest_of_state(generator)
     if generator is random:

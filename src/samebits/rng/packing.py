@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -105,7 +105,7 @@ def leaves(plain: object, way: str = "") -> Iterator[tuple[str, Any]]:
 def functions_in(value: object) -> dict[str, Callable[..., object]]:
     """The functions in a state, by name."""
     if isinstance(value, Mapping):
-        items: Any = value.values()
+        items: Iterable[object] = value.values()
     elif isinstance(value, (list, tuple)):
         items = value
     else:
@@ -113,7 +113,7 @@ def functions_in(value: object) -> dict[str, Callable[..., object]]:
     return {name: function for item in items for name, function in functions_in(item).items()}
 
 
-def _packed_mapping(value: Mapping[Any, Any], way: str) -> dict[str, Any]:
+def _packed_mapping(value: Mapping[Any, object], way: str) -> dict[str, object]:
     if isinstance(value, Counter):
         return {"<counter>": _pairs(value, way)}
     kinds = set(map(type, value))
@@ -124,11 +124,11 @@ def _packed_mapping(value: Mapping[Any, Any], way: str) -> dict[str, Any]:
     return {"<dict>": _pairs(value, way)}
 
 
-def _pairs(value: Mapping[object, object], way: str) -> list[Any]:
+def _pairs(value: Mapping[object, object], way: str) -> list[object]:
     return [[pack(key, f"{way} key"), pack(item, f"{way}.{key}")] for key, item in value.items()]
 
 
-def _packed_rest(value: object, way: str) -> dict[str, Any]:
+def _packed_rest(value: object, way: str) -> dict[str, object]:
     if isinstance(value, torch.Size):
         return {"<size>": list(value)}
     if isinstance(value, tuple):
@@ -145,7 +145,7 @@ def _packed_rest(value: object, way: str) -> dict[str, Any]:
         return {f"<{type(value).__name__}>": str(value).removeprefix("torch.")}
     if isinstance(value, _FUNCTIONS):
         return {"<function>": _name_of(value)}
-    numpy: Any = sys.modules.get("numpy")
+    numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _packed_array(numpy, value, way)
     if isinstance(value, float):
@@ -153,7 +153,7 @@ def _packed_rest(value: object, way: str) -> dict[str, Any]:
     raise PackingError(way, f"a {type(value).__module__}.{type(value).__qualname__} is neither tensor, number nor text")
 
 
-def _packed_array(numpy: Any, value: Any, way: str) -> dict[str, Any]:
+def _packed_array(numpy: ModuleType, value: Any, way: str) -> dict[str, object]:
     if value.dtype.hasobject:
         raise PackingError(way, f"an array of dtype {value.dtype} holds objects")
     data = _tensor_of(numpy.ascontiguousarray(value).tobytes())
@@ -171,14 +171,14 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return bytes(memory(host.data_ptr(), host.nbytes)) if host.nbytes else b""
 
 
-def _array_of(plain: dict[str, Any], _: object) -> Any:
+def _array_of(plain: dict[str, Any], _: object) -> object:
     import numpy
 
     array = numpy.frombuffer(bytes_of(plain["<array>"]), dtype=plain["dtype"]).reshape(plain["shape"])
     return array[()] if plain["scalar"] else array.copy()
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: Callable[..., object]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
@@ -188,7 +188,7 @@ def _found(name: str, functions: Functions) -> Callable[..., object]:
     return functions[name]
 
 
-Reader = Callable[[dict[str, Any], Callable[[Any], Any]], Any]
+Reader = Callable[[dict[str, Any], Callable[[object], Any]], object]
 _READERS: dict[str, Reader] = {
     "<int>": lambda plain, _: int(plain["<int>"]),
     "<float>": lambda plain, _: plain["<float>"],

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -247,13 +247,13 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
             yield f".{name}", value
 
 
-def _names_in(code: Any) -> list[str]:
+def _names_in(code: CodeType) -> list[str]:
     """Names of a function's code and of the functions and comprehensions within it."""
     inner = [name for constant in code.co_consts if hasattr(constant, "co_names") for name in _names_in(constant)]
     return list(dict.fromkeys([*code.co_names, *inner]))
 
 
-def _is_users(module: Any) -> bool:
+def _is_users(module: ModuleType | None) -> bool:
     """Whether a module is the user's: libraries have thousands of classes and functions, and few generators in them."""
     return module is not None and (
         module.__name__ == "__main__" or is_user_file(getattr(module, "__file__", None) or "<")

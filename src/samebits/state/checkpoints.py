@@ -56,7 +56,7 @@ class CheckpointFolder:
     def __init__(self, path: Path, ranks: RankGroup) -> None:
         self.path, self.ranks = path, ranks
 
-    def save(self, step: int, make_state: Callable[[], Any], keep: int) -> Path:
+    def save(self, step: int, make_state: Callable[[], object], keep: int) -> Path:
         """Write a checkpoint, and remove those that are too many; StorageError where any rank could not."""
         number = self.ranks.done_by_first(self._begun)
         home = self.path / f".step-{step}.{number}"
@@ -103,7 +103,7 @@ class CheckpointFolder:
             shutil.rmtree(self.path / home, ignore_errors=True)
         return 1 + max((one.number for one in self._found()), default=0)
 
-    def _write_own(self, home: Path, step: int, state: Any) -> dict[str, Any]:
+    def _write_own(self, home: Path, step: int, state: object) -> dict[str, Any]:
         """Write the state of this rank, and have it on the disk."""
         path = home / f"rank-{self.ranks.world.rank}.pt"
         with self._storing(step):
@@ -224,7 +224,7 @@ class _Digesting:
     An error is kept: torch's writer would make another one of it, and then write its end.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.file, self.size, self.digest = file, 0, xxhash.xxh3_128()
         self.failure: OSError | None = None
 
@@ -243,7 +243,7 @@ class _Digesting:
         """Nothing: it is flushed at the end."""
 
 
-def _sync(file: Any) -> None:
+def _sync(file: IO[bytes] | IO[str]) -> None:
     file.flush()
     os.fsync(file.fileno())
 

@@ -51,7 +51,7 @@ class Part:
 
     def restoring(self, packed: object, copies: bool) -> Restoring:
         """What gives it the state that `packed` returned, or copies of it; StateError where that is another one's."""
-        before: Any = self.one.state_dict()
+        before = self.one.state_dict()
         if type(self.one).__module__.partition(".")[0] == "torch":
             # torch's schedulers and scalers take over whatever they are given.
             self.check_names(ways_in(packed), ways_in(self._packed(before)))
@@ -92,7 +92,7 @@ class Part:
     def check_names(self, saved: Iterable[str], live: Iterable[str]) -> None:
         self.refuse_any(differences(set(saved), set(live)))
 
-    def check_tensors(self, saved: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+    def check_tensors(self, saved: Mapping[str, object], live: Mapping[str, object]) -> None:
         both = [name for name in live if name in saved]
         self.refuse_any([text for name in both if (text := _misfit(name, saved[name], live[name]))])
 
@@ -158,7 +158,7 @@ def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
     return {name: part for name, one in objects_of(given) if (part := _part(name, unwrapped(one))) is not None}
 
 
-def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Name and object of everything that was given, also in lists and dicts; None is nothing."""
     for name, one in given.items():
         if type(one) in (list, tuple):
@@ -169,7 +169,7 @@ def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, one
 
 
-def unwrapped(one: object) -> Any:
+def unwrapped(one: object) -> object:
     """The module within DistributedDataParallel, DataParallel and torch.compile: the names of its state are its own."""
     compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
     while True:
@@ -301,7 +301,7 @@ def _tensors(packed: object) -> dict[str, torch.Tensor]:
     return {way: value for way, value in leaves(packed) if isinstance(value, torch.Tensor)}
 
 
-def _misfit(name: str, saved: Any, live: Any) -> str:
+def _misfit(name: str, saved: Any, live: object) -> str:
     """How two values differ in what cannot be copied over; empty if they do not."""
     if isinstance(live, torch.Tensor) != isinstance(saved, torch.Tensor):
         return f"{name} was a {type(saved).__name__}, is a {type(live).__name__}"

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 from samebits.base.errors import UsageError
 from samebits.base.signals import only_notes
@@ -25,7 +24,7 @@ class Preemption:
     def __init__(self, ranks: RankGroup, save: Callable[[int], object]) -> None:
         self.ranks, self.save = ranks, save
         self._is_asked = False
-        self._before: Any = None
+        self._before: Callable[[int, FrameType | None], object] | int | None = None
 
     def is_asked(self) -> bool:
         """Whether this process was asked to end; other ranks may not have been yet."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 from samebits.base.errors import SamebitsError, StateError, error_from_data
 from samebits.base.ranks import current_world
+
+T = TypeVar("T")
 
 
 class RankGroup:
@@ -46,9 +49,9 @@ class RankGroup:
         distributed.all_reduce(number, op=distributed.ReduceOp.MAX, group=self._group)
         return bool(number)
 
-    def done(self, work: Callable[[], Any]) -> list[Any]:
+    def done(self, work: Callable[[], T]) -> list[T]:
         """What the work came to on each rank; where it failed on one, all raise, the others with that rank's number."""
-        own: Any = None
+        own: T | None = None
         failure: SamebitsError | None = None
         try:
             own = work()
@@ -66,12 +69,12 @@ class RankGroup:
                 raise error_from_data({**data, "message": f"rank {rank}: {data['message']}"})
         return [answer for answer, _ in answers]
 
-    def done_by_first(self, work: Callable[[], Any]) -> Any:
+    def done_by_first(self, work: Callable[[], object]) -> Any:
         """The same of rank 0 alone, which works for all."""
         return self.done(lambda: work() if self.world.rank == 0 else None)[0]
 
-    def _distributed(self) -> Any:
-        distributed: Any = sys.modules.get("torch.distributed")
+    def _distributed(self) -> ModuleType:
+        distributed = sys.modules.get("torch.distributed")
         if distributed is None or not distributed.is_available() or not distributed.is_initialized():
             raise StateError(
                 f"this is rank {self.world.rank} of {self.world.size}, and torch.distributed is not initialised",

@@ -231,7 +231,7 @@ class Training:
             "modes": sealed(modes, modes),
         }
 
-    def _generators(self) -> dict[str, Any]:
+    def _generators(self) -> dict[str, object]:
         return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)))
 
     # ---- what load_state_dict is made of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 class CallForm:
     """What calls of one operation that look alike have in common: dtypes, shapes, and all values but floats."""
 
-    def __init__(self, schema: OpSchema, args: Any, kwargs: Any) -> None:
+    def __init__(self, schema: OpSchema, args: tuple[object, ...], kwargs: Mapping[str, Any]) -> None:
         self.schema = schema
         given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
         # Of the tensors, in the order of the call: `self`, `tensors[0]`.
@@ -49,19 +50,21 @@ class Call:
 
     form: CallForm
     place: OpPlace
-    read: tuple[Any, ...]  # which tensors there is evidence of, and the names of what else there is evidence of
+    read: tuple[int | str, ...]  # which tensors there is evidence of, and the names of what else there is evidence of
     evidence: list[int]  # of what it reads; of what it writes, too, once that is known
     taken: Any  # what has to be kept of it
     is_late: bool  # it may return before it is done
 
-    def __init__(self, schema: OpSchema, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> None:
+    def __init__(
+        self, schema: OpSchema, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: Mapping[str, Any]
+    ) -> None:
         self.func, self.args, self.kwargs = func, args, kwargs
         # All of them, in the order of `form.names`.
         self.tensors: list[torch.Tensor] = []
         # Numbers that may change from step to step; they are evidence, not another form.
         self.floats: list[float] = []
         # What it draws from.
-        self.generator: Any = None
+        self.generator: torch.Generator | None = None
         # What distinguishes forms.
         self.signature = (schema.name, len(args), *kwargs, *map(self._signed, (*args, *kwargs.values())))
 
@@ -84,7 +87,7 @@ class Call:
         return self.form.schema
 
     @property
-    def named(self) -> list[tuple[str, Any]]:
+    def named(self) -> list[tuple[str, torch.Tensor]]:
         """The tensors, each with the name of its argument."""
         return list(zip(self.form.names, self.tensors, strict=True))
 
@@ -106,7 +109,7 @@ def exact(floats: list[float]) -> int:
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
 
 
-def flat_tensors(result: object) -> list[Any]:
+def flat_tensors(result: object) -> list[torch.Tensor]:
     """Every tensor of a result, which may be nested."""
     if isinstance(result, torch.Tensor):
         return [result]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -112,11 +111,11 @@ class OpCapture:
                     if f"out.{number}" in kept:
                         _become(tensor, kept[f"out.{number}"])
 
-    def _grafted(self, place: Place) -> dict[str, object] | None:
+    def _grafted(self, place: Place) -> dict[str, torch.Tensor] | None:
         path = self._grafts.get((self._log.rank, *place)) if self._grafts else None
         return None if path is None else read_kept_tensors(path)
 
 
-def _become(tensor: torch.Tensor, other: Any) -> None:
+def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
     if is_evidence(tensor) and 0 not in tensor.stride() and bytes_of(tensor) != bytes_of(other):
         tensor.copy_(other)

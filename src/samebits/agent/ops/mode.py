@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from operator import attrgetter
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
@@ -32,6 +32,12 @@ from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
 from samebits.runfolder.ops import OpRow, OpSheet
 from samebits.runfolder.spec import OpWindow
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+T = TypeVar("T")
+_Named = tuple[tuple[str, ...], list[torch.Tensor]]
 
 # How many operations may wait for digests that lie on an accelerator.
 ROWS_WAITING = 256
@@ -61,10 +67,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.sheet = OpSheet()
         self.capture = OpCapture(log, spec)
         self.is_on = False
-        self._forms: dict[tuple[Any, ...], CallForm] = {}
+        self._forms: dict[tuple[object, ...], CallForm] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], int, Pending]] = []
-        self._handles: list[Any] = []
+        self._handles: list[RemovableHandle] = []
         # Autograd works with a thread for each accelerator.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
@@ -160,7 +166,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # ---- one operation
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         with without_own_frames:
             if _modes_below() and (_active_mode(_FAKE) or _active_mode(_FUNCTIONAL) or _active_mode(_PROXY)):
@@ -182,7 +188,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._safely(self._after, call, result)
             return result
 
-    def _safely(self, action: Callable[..., Any], *args: object) -> Any:
+    def _safely(self, action: Callable[..., T], *args: object) -> T | None:
         """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
         try:
             with self._lock:
@@ -191,7 +197,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.log.failed(error, "at level op: ")
             return None
 
-    def _must_pass(self, schema: OpSchema, args: Any, kwargs: Any) -> bool:
+    def _must_pass(self, schema: OpSchema, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Whether an operation goes into a CUDA graph, or comes from a thread in unknown order."""
         if is_captured():
             self._unseen("operations captured in a CUDA graph")
@@ -209,7 +215,9 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._unseen("operations of a backward on devices other than the first one")
             return True
 
-    def _before(self, schema: OpSchema, func: Any, args: object, kwargs: object) -> Call:
+    def _before(
+        self, schema: OpSchema, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Call:
         call = Call(schema, func, args, kwargs)
         form = self._forms.get(call.signature)
         if form is None:
@@ -223,7 +231,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = call.tensors
         read = [at for at in form.reads if _has_bits(tensors[at]) and not self._is_only_written(form, at, tensors[at])]
         call.read, call.evidence = tuple(read), list[int]()
-        self._digest([tensors[at] for at in call.read], call.evidence)
+        self._digest([tensors[at] for at in read], call.evidence)
         if call.floats:
             call.read += ("numbers",)
             call.evidence.append(exact(call.floats))
@@ -234,11 +242,11 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call.taken = self.capture.begin(self._place, call, self.producers) if is_close else None
         return call
 
-    def _is_only_written(self, form: CallForm, at: int, tensor: Any) -> bool:
+    def _is_only_written(self, form: CallForm, at: int, tensor: torch.Tensor) -> bool:
         """Of a custom operation nothing is known, but for memory that was never written."""
         return not form.schema.is_builtin and at in form.writes and self.producers.of(tensor)[1]
 
-    def _digest(self, tensors: list[Any], evidence: list[int]) -> None:
+    def _digest(self, tensors: list[torch.Tensor], evidence: list[int]) -> None:
         """Add their evidence; from an accelerator many come over together, and zeros stand for them until then."""
         if _on_cpu(tensors):
             evidence += map(self._evidence_of, tensors)
@@ -280,7 +288,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             names, tensors = _without(names, tensors, [result[at] for at in schema.scratch if at < len(result)])
         self._append(call, names, tensors)
 
-    def _append(self, call: Call, names: tuple[str, ...], tensors: list[Any]) -> None:
+    def _append(self, call: Call, names: tuple[str, ...], tensors: list[torch.Tensor]) -> None:
         form, evidence = call.form, call.evidence
         key = (call.place, call.read, names)
         kind = form.kinds.get(key)
@@ -301,7 +309,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.write()
 
 
-def _made_by(form: CallForm, given: list[Any], result: object) -> tuple[tuple[str, ...], list[Any]]:
+def _made_by(form: CallForm, given: list[torch.Tensor], result: object) -> _Named:
     """What a call wrote, with names: arguments that it changed, and new tensors."""
     made = [given[at] for at in form.writes]
     if len(made) == 1 and result is made[0]:
@@ -312,7 +320,7 @@ def _made_by(form: CallForm, given: list[Any], result: object) -> tuple[tuple[st
     return form.written + names, made + fresh
 
 
-def _without(names: tuple[str, ...], tensors: list[Any], others: list[Any]) -> tuple[tuple[str, ...], list[Any]]:
+def _without(names: tuple[str, ...], tensors: list[torch.Tensor], others: list[object]) -> _Named:
     left_out = set(map(id, others))
     kept = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if id(tensor) not in left_out]
     return tuple([name for name, _ in kept]), [tensor for _, tensor in kept]
@@ -335,7 +343,7 @@ def _spare_dynamo(mode: type) -> None:
 _spare_dynamo(OpRecorder)
 
 
-def _has_bits(tensor: Any) -> bool:
+def _has_bits(tensor: torch.Tensor) -> bool:
     """`is_evidence`, with a short way for what is on the CPU and nothing special."""
     if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is _STRIDED:
         with suppress(RuntimeError):  # what wraps another tensor has no address
@@ -343,7 +351,7 @@ def _has_bits(tensor: Any) -> bool:
     return is_evidence(tensor)
 
 
-def _on_cpu(tensors: list[Any]) -> bool:
+def _on_cpu(tensors: list[torch.Tensor]) -> bool:
     return all(map(_is_cpu, tensors))
 
 
@@ -375,16 +383,16 @@ def _is_compiled(frame: FrameType | None) -> bool:
     return False
 
 
-def _may_return_early(position: int, args: Any, kwargs: Any) -> bool:
+def _may_return_early(position: int, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return bool(kwargs.get("non_blocking") or (len(args) > position and args[position]))
 
 
-def _comes_to_the_host(given: list[Any], made: list[Any]) -> bool:
+def _comes_to_the_host(given: list[torch.Tensor], made: list[torch.Tensor]) -> bool:
     """Whether something is copied from an accelerator: its bits are there once the copy was waited for."""
     return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
 
 
-def _generator(call: Call) -> Any:
+def _generator(call: Call) -> torch.Generator | None:
     """The one that a random operation is about to draw from."""
     if call.generator is not None:
         return call.generator

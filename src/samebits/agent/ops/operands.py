@@ -50,7 +50,7 @@ class Operands:
         self.before = _evidence_of_read(call)
         can_repeat = is_asked_for and not schema.is_builtin and not schema.writes
         self._again = partial(call.func, *call.args, **call.kwargs) if can_repeat else None
-        self.tensors: list[Any] = []
+        self.tensors: list[torch.Tensor] = []
         self.views: list[dict[str, object] | None] = []
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
@@ -104,7 +104,7 @@ class Operands:
         with unobserved():
             self._write(folder, rank, row, content, results)
 
-    def _write(self, folder: Path, rank: int, row: OpRow, call: dict[str, object], results: list[Any]) -> None:
+    def _write(self, folder: Path, rank: int, row: OpRow, call: dict[str, object], results: list[torch.Tensor]) -> None:
         folder.mkdir(exist_ok=True)
         name = operands_name(rank, row.step, row.index)
         kept = [(f"in.{i}", tensor) for i, tensor in enumerate(self.tensors)]
@@ -135,12 +135,12 @@ class Operands:
         (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def read_kept_tensors(path: Path) -> dict[str, object]:
+def read_kept_tensors(path: Path) -> dict[str, torch.Tensor]:
     """The tensors kept with such a file: `in.0` …, `out.0` … and `state`."""
     return {label: _tensor(kept) for label, kept in read_tensors(path.with_suffix(".safetensors")).items()}
 
 
-def _tensor(kept: Kept) -> object:
+def _tensor(kept: Kept) -> torch.Tensor:
     dtype = getattr(torch, kept.dtype)
     if not kept.raw:
         return torch.empty(kept.shape, dtype=dtype)
@@ -156,7 +156,7 @@ def _sha256(tensors: list[torch.Tensor]) -> str:
     return found.hexdigest()
 
 
-def _copied(tensor: torch.Tensor) -> object:
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
     with unobserved():
         plain = tensor.detach()
         if plain.layout is not torch.strided:
@@ -169,7 +169,7 @@ def _copied(tensor: torch.Tensor) -> object:
         return copy.copy_(plain)
 
 
-def _look(tensor: torch.Tensor) -> dict[str, Any]:
+def _look(tensor: torch.Tensor) -> dict[str, object]:
     strided = tensor.layout is torch.strided
     return {
         "dtype": str(tensor.dtype).removeprefix("torch."),
@@ -182,7 +182,7 @@ def _look(tensor: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def _settings() -> dict[str, Any]:
+def _settings() -> dict[str, object]:
     """What chooses kernels, as every factor says it is in effect."""
     own = {name: value for factor in CATALOG for name, value in factor.kernel_settings(torch).items()}
     return {**attributes(torch, *_LIBRARIES), **own}
@@ -220,7 +220,7 @@ def _producers(call: Call, known: Producers) -> dict[str, object]:
     return {name: _producer_entry(who, is_new) for name, (who, is_new) in producers.items() if who is not None}
 
 
-def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, Any]:
+def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, object]:
     step, index, op, place = producer
     path, line, function = place.line
     where = {"module": place.module, "path": path, "line": line, "function": function}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Places:
         # Modules whose forward is under way: id and path.
         self._stack: list[tuple[int, str]] = []
         # What modules and parameters are called.
-        self._names: Any = WeakIdKeyDictionary()
+        self._names: MutableMapping[object, str] = WeakIdKeyDictionary()
         # Every thread numbers the nodes that it makes from 0 (c10/core: SequenceNumber).
         self._forward: dict[tuple[int, int], _Forward] = {}
         self._thread = get_ident()
@@ -64,7 +64,7 @@ class Places:
 
     # ---- modules
 
-    def module_called(self, module: object) -> None:
+    def module_called(self, module: torch.nn.Module) -> None:
         self._stack.append((id(module), self._name_of(module)))
 
     def module_returned(self, module: object) -> None:
@@ -73,7 +73,7 @@ class Places:
             while self._stack.pop()[0] != id(module):
                 pass
 
-    def _name_of(self, module: Any) -> str:
+    def _name_of(self, module: torch.nn.Module) -> str:
         if module not in self._names:
             root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
             for path, inner in [*root.named_modules(prefix=name), *root.named_parameters(prefix=name)]:
@@ -172,7 +172,7 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
     return None
 
 
-def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[Any, str] | None:
+def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:
     """The outermost module that holds this one, under the name it has where it is called from."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
@@ -184,7 +184,7 @@ def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[Any, str] | None:
     return None
 
 
-def _modules_in(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _modules_in(frame: FrameType) -> Iterator[tuple[str, torch.nn.Module]]:
     # Values that are asked for nothing: a property or a lazy attribute of the user's must not run for our sake.
     for name, value in [*frame.f_locals.items(), *frame.f_globals.items()]:
         if isinstance(value, torch.nn.Module):

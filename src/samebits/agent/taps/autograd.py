@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import Any
 
 import torch
 
@@ -18,16 +17,16 @@ def install(stack: ExitStack, tell: Tell) -> None:
     def failed(*_: object) -> None:
         tell(Event.BACKWARD_FAILED)
 
-    def backward(*args: Any, **kwargs: Any) -> None:
+    def backward(*args: object, **kwargs: object) -> None:
         tell(Event.BACKWARD_BEGINS, args[0] if args else kwargs.get("tensors"), True)
 
     def backward_done(*_: object, **__: object) -> None:
         tell(Event.BACKWARD_ENDS)
 
-    def grad(*args: Any, **kwargs: Any) -> None:
+    def grad(*args: object, **kwargs: object) -> None:
         tell(Event.BACKWARD_BEGINS, args[0] if args else kwargs.get("outputs"), False)
 
-    def grad_done(gradients: object, *args: Any, **kwargs: Any) -> None:
+    def grad_done(gradients: object, *args: object, **kwargs: object) -> None:
         tell(Event.BACKWARD_ENDS, gradients, args[1] if len(args) > 1 else kwargs.get("inputs"))
 
     def derived(result: object, function: object, primals: object, *_: object, **__: object) -> None:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from samebits.base.sites import Site, is_own_file, user_site
@@ -50,7 +50,7 @@ class _ThreadActivity(threading.local):
 
     def __init__(self) -> None:
         # Of functions that save or load: whether the content is looked into, and what is told of it.
-        self.calls: list[tuple[bool, Any]] = []
+        self.calls: list[tuple[bool, object]] = []
 
     @property
     def is_saving(self) -> bool:
@@ -177,7 +177,7 @@ class FilesWatched:
 
     # ---- what happens to files
 
-    def _opened(self, path: object, mode: object = None, flags: Any = 0, *_: object) -> None:
+    def _opened(self, path: object, mode: object = None, flags: int = 0, *_: object) -> None:
         full, is_writing = self._full(path), bool(flags & _WRITING)
         self._opens_to_write(path, mode, flags)
         # A file without a name is opened by its folder.
@@ -193,7 +193,7 @@ class FilesWatched:
         if is_writing:
             self._change(full, is_anew=bool(flags & _ANEW))
 
-    def _opens_to_write(self, path: object, mode: object = None, flags: Any = 0, *_: object) -> None:
+    def _opens_to_write(self, path: object, mode: object = None, flags: int = 0, *_: object) -> None:
         known = self._opened_to_write
         if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or activity.is_saving:
             return
@@ -356,7 +356,7 @@ class FilesWatched:
         original = getattr(os, name)
         tests = self._on((lambda full: self._ask("tested", full), 0, 1))
 
-        def asked(path: object, *args: object, **kwargs: Any) -> Any:
+        def asked(path: object, *args: object, **kwargs: Any) -> object:
             self._quietly(tests, path, kwargs.get("dir_fd") or -1)
             return original(path, *args, **kwargs)
 
@@ -367,7 +367,7 @@ class FilesWatched:
             if getattr(keeper, name, None) is original:
                 setattr(keeper, name, staticmethod(patched))
 
-    def _watch_hdf5(self, module: Any) -> None:
+    def _watch_hdf5(self, module: ModuleType) -> None:
         """HDF5 opens its files in C, below h5py's low-level functions (api.h5py.org, Module H5F)."""
         created = os.O_RDWR | os.O_CREAT
         ways = {
@@ -380,7 +380,7 @@ class FilesWatched:
             setattr(module, name, PatchedFunction(module.__name__, name, original, opening))
 
     def _opens_hdf5(
-        self, original: Callable[..., object], ways: dict[int, int], path: object, *args: Any, **kwargs: Any
+        self, original: Callable[..., object], ways: dict[int, int], path: object, *args: object, **kwargs: object
     ) -> object:
         *_, usual = ways.values()
         asked: Any = args[0] if args else kwargs.get("flags")

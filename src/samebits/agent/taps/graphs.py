@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import ModuleType
-from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -26,7 +25,7 @@ class Graphs:
 
     def __init__(self) -> None:
         self._under_way: list[object] = []
-        self._optimizers: WeakKeyDictionary[object, list[Any]] = WeakKeyDictionary()
+        self._optimizers: WeakKeyDictionary[object, list[ref[torch.optim.Optimizer]]] = WeakKeyDictionary()
 
     def install(self, stack: ExitStack, replayed: Callable[[list[object]], None]) -> None:
         """Listen to captures and replays; `replayed` is called with the optimizers whose steps are in a graph."""
@@ -74,7 +73,7 @@ def is_captured() -> bool:
 
 def is_tracing() -> bool:
     """Whether a compiler is at work in this thread: what it does with modules is not training."""
-    guards: Any = sys.modules.get("torch._guards")
+    guards = sys.modules.get("torch._guards")
     if guards is None:
         return False
     return guards.TracingContext.try_get() is not None or guards.CompileContext.try_get() is not None

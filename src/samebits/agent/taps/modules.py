@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
 from traceback import walk_stack
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.utils.data import get_worker_info
@@ -17,6 +17,9 @@ from torch.utils.data import get_worker_info
 from samebits.agent.events import Event, Tell
 from samebits.agent.taps.graphs import is_tracing
 from samebits.agent.taps.listening import listen
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
 
 
 def _nothing() -> None:
@@ -36,7 +39,7 @@ class ModuleTap:
 
     def __init__(self, tell: Tell, inside: CallDepth, other_hooks: Callable[[], set[int]]) -> None:
         self._tell, self._inside, self._other_hooks = tell, inside, other_hooks
-        self._handles: list[Any] = []
+        self._handles: list[RemovableHandle] = []
 
     def install(self, stack: ExitStack) -> None:
         """Hook torch."""

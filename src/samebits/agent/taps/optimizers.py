@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from traceback import walk_stack
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -16,9 +17,12 @@ from samebits.agent.events import Event, Tell
 from samebits.agent.taps.graphs import Graphs
 from samebits.agent.taps.listening import listen
 
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
 _OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
 # Hooks around steps that are to be taken away.
-_left_over: list[Any] = []
+_left_over: list[RemovableHandle] = []
 
 
 def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
@@ -27,7 +31,7 @@ def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
     def made(result: object, optimizer: object, *_: object, **__: object) -> None:
         tell(Event.OPTIMIZER_MADE, optimizer)
 
-    def begins(optimizer: object, args: Any, kwargs: Any) -> None:
+    def begins(optimizer: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
         if torch.compiler.is_compiling():
             return

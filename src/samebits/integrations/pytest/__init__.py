@@ -10,7 +10,7 @@ import sys
 from argparse import SUPPRESS
 from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -147,7 +147,9 @@ def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
     """Fixtures are made from the seed of their test; those that tests share, from one of their own."""
     item = request._pyfuncitem
     if fixturedef.scope == "function":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from samebits.base.errors import SamebitsError, UsageError
 
@@ -22,7 +22,7 @@ class Form(Protocol):
     # wrap and colour it, and errors go to stderr.
     IS_DATA: bool
 
-    def answer(self, kind: str, record: Any, /) -> str:
+    def answer(self, kind: str, record: object, /) -> str:
         """An answer; the kind is a name in `report.answers`."""
 
     def failure(self, kind: str, error: SamebitsError, /) -> str:
