@@ -149,15 +149,12 @@ class Writer:
                 if stream in COMPARED:
                     compared += [stream.encode(), named, digests]
         self._root = _chained(self._root, kind, compared)
-        self._note_streams(columns)
-        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
-        return self._root
-
-    def _note_streams(self, columns: Mapping[str, Column]) -> None:
         if not self._streams.issuperset(columns):
             self._streams.update(columns)
             present = " ".join(stream for stream in STREAMS if stream in self._streams)
             self.insert("INSERT OR REPLACE INTO meta VALUES('streams', ?)", present)
+        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
+        return self._root
 
     def insert(self, statement: str, *values: object) -> None:
         """Append one row to a table whose meaning the caller knows."""
@@ -256,11 +253,11 @@ class Recording:
         meta = {str(key): str(value) for key, value in rows}
         if not {"steps", "ops"} <= tables.keys() or not {"schema", "digest", "training"} <= meta.keys():
             raise UnbegunError(f"{self.path} is not a recording: it was only begun", "was the run ended at its start?")
-        if int(meta["schema"]) != SCHEMA:
-            raise NewerSchemaError(
-                f"{self.path} has schema {meta['schema']}, and this samebits reads schema {SCHEMA}",
-                "upgrade samebits: pip install --upgrade samebits",
-            )
+        if (schema := int(meta["schema"])) != SCHEMA:
+            why = f"{self.path} has schema {schema}, and this samebits reads schema {SCHEMA}"
+            if schema < SCHEMA:
+                raise RecordingError(why, "an older samebits made it: make that run again")
+            raise NewerSchemaError(why, "upgrade samebits: pip install --upgrade samebits")
         if not _KNOWN_TABLES.issuperset(tables.values()):
             # Views, triggers and computed columns are not read but run.
             raise ValueError("it holds other things than the tables of samebits")
