@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
         *(Seeded("seed", value, Site("/t.py", 3)) for value in (1, 1.5, "00ff")),
         notes.Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
-        Unseen("a process", False),
+        *(Unseen("a process", False), Unseen(os.fsdecode(b"paths that are no text: /\xff/\n\r\xc3\xbc"))),
         *(notes.Files(("/t.py",), "/t.py"), notes.Overridden("clock", "it was set"), notes.Used(("cuda",))),
         *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),
         *(notes.Replaced("put_", 3), notes.Replaced("put_", 3, Site("/t.py", 3))),
@@ -118,15 +118,6 @@ def test_every_sort_of_note_goes_through_a_line_and_back(note: Note, tmp_path: P
 
     assert list(read_notes(tmp_path, Note)) == [note]
     assert None not in note.to_json().values() or isinstance(note, Witnessed)
-
-
-def test_any_text_can_be_noted(tmp_path: Path) -> None:
-    """Paths that are no text, line ends, other alphabets."""
-    odd = os.fsdecode(b"/\xff/\n\r\xc3\xbc")
-
-    Journal(tmp_path).note(Unseen(odd))
-
-    assert _whats(tmp_path) == [odd]
 
 
 def test_files_that_were_compared_are_not_unseen() -> None:
