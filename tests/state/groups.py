@@ -26,13 +26,13 @@ from torch import nn
 import samebits
 from samebits.base.errors import SamebitsError
 from samebits.state import Preemption, Training
-from tests.state.trainings import Noisy, digest_of
+from tests.state.trainings import Looping, Noisy, digest_of
 
 STEPS = 8
 Work = Callable[[], Any]
 
 
-class Together:
+class Together(Looping):
     """Every rank computes the whole batch, of which it fetched and augmented its part: any number gives the same bits.
 
     Args:
@@ -47,20 +47,11 @@ class Together:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3, 0.5)
         self.loader = samebits.data.DataLoader(Noisy(24), batch_size=6, shuffle=True, seed=7, num_workers=workers)
-        self.batches: Any = None
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(100 * rank if own_draws else 0)
         self.training = Training(
             model=self.model, optimizer=self.optimizer, scheduler=self.scheduler, loader=self.loader
         )
-
-    def batch(self) -> Any:
-        while True:
-            self.batches = self.batches or iter(self.loader)
-            try:
-                return next(self.batches)
-            except StopIteration:
-                self.batches = None
 
     def step(self) -> None:
         parts: list[Any] = [None] * torch.distributed.get_world_size()
@@ -74,11 +65,6 @@ class Together:
         self.optimizer.zero_grad()
         self.scheduler.step()
         self.training.steps_done += 1
-
-    def run(self, steps: int) -> "Together":
-        for _ in range(steps):
-            self.step()
-        return self
 
     def digest(self) -> str:
         return digest_of(self.training.state_dict()["parts"])
