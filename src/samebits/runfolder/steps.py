@@ -22,7 +22,7 @@ import struct
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -202,13 +202,9 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
     """The next free name for this rank, taken without a race between processes."""
     for sequence in range(10_000):
         path = folder / file_name(rank, sequence)
-        try:
+        with _storage_errors(path), suppress(FileExistsError):
             path.open("xb").close()
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise _storage_error(path, error) from error
-        return path, sequence
+            return path, sequence
     raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
 
 
@@ -218,11 +214,8 @@ def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise _storage_error(path, error) from error
-
-
-def _storage_error(path: Path, error: BaseException) -> StorageError:
-    return StorageError(f"cannot write the recording {path}: {error}", "free some space, or choose a folder with --out")
+        why = f"cannot write the recording {path}: {error}"
+        raise StorageError(why, "free some space, or choose a folder with --out") from error
 
 
 class Recording:
