@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import samebits
+from samebits.rng.packing import leaves
 from samebits.state import Training
 
 STEPS = 12
@@ -137,14 +138,3 @@ def bits(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     return f"{value.dtype} {tuple(value.shape)} {value.contiguous().numpy().tobytes().hex()}"
-
-
-def leaves(value: Any, way: str = "") -> Any:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves(item, f"{way}/{key}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from leaves(item, f"{way}/{number}")
-    else:
-        yield way, value
