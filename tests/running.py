@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,3 +44,19 @@ def printed_by(*words: object, timeout: float = 300) -> str:
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr}"
     return done.stdout
+
+
+def forked(work: Callable[[], object]) -> int:
+    """The number of a process that does the work; its status is 0, that of a SystemExit, or 1 after a traceback."""
+    pid = os.fork()
+    if pid == 0:
+        status = 0
+        try:
+            work()
+        except SystemExit as end:
+            status = int(str(end.code))
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        os._exit(status)
+    return pid

@@ -22,6 +22,7 @@ from samebits.runfolder.notes import (
     Witnessed,
     read_notes,
 )
+from tests.running import forked
 
 
 def _whats(folder: Path) -> list[str]:
@@ -57,11 +58,7 @@ def test_a_forked_child_writes_for_itself(tmp_path: Path) -> None:
     journal.note(Unseen("waits"))
     folder.mkdir()
 
-    child = os.fork()
-    if child == 0:
-        journal.note(Unseen("child"))
-        os._exit(0)
-    os.waitpid(child, 0)
+    os.waitpid(forked(lambda: journal.note(Unseen("child"))), 0)
     in_between = _whats(folder)
     journal.note(Unseen("parent"))
 
@@ -143,11 +140,7 @@ def test_threads_and_forks_lose_and_double_nothing(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            journal.note(Cut("forward"))
-            os._exit(0)
-        os.waitpid(child, 0)
+        os.waitpid(forked(lambda: journal.note(Cut("forward"))), 0)
     for thread in threads:
         thread.join()
 

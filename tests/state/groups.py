@@ -13,9 +13,9 @@ import resource
 import signal
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from torch import nn
 import samebits
 from samebits.base.errors import SamebitsError
 from samebits.state import Preemption, Training
+from tests.running import forked
 from tests.state.trainings import Looping, Noisy, digest_of
 
 STEPS = 8
@@ -82,7 +83,7 @@ def main() -> None:
 def group_of(ranks: int, home: Path, name: str, work: Work) -> list[Any]:
     """What the work returned on each rank; of one that raised, its error; of one that ended, its status."""
     home.mkdir(parents=True, exist_ok=True)
-    pids = [forked(rank, ranks, home, name, work) for rank in range(ranks)]
+    pids = [forked(partial(take_part, rank, ranks, home, name, work)) for rank in range(ranks)]
     for rank, pid in enumerate(pids):
         (home / f"pid-{rank}").write_text(str(pid))
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
@@ -92,30 +93,19 @@ def group_of(ranks: int, home: Path, name: str, work: Work) -> list[Any]:
     ]
 
 
-def forked(rank: int, ranks: int, home: Path, name: str, work: Work) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        store = torch.distributed.FileStore(str(home / f"{name}.store"), ranks)
-        torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", samebits.state.StateWarning)
-            try:
-                answer = work()
-            except SamebitsError as error:
-                answer = {"error": type(error).__name__, "message": error.message}
-        if isinstance(answer, dict):
-            answer["said"] = [str(one.message) for one in said]
-        (home / f"{name}-{rank}.json").write_text(json.dumps(answer))
-        torch.distributed.barrier()
-        status = 0
-    except SystemExit as end:
-        status = int(str(end.code))
-    except BaseException:
-        traceback.print_exc()
-    os._exit(status)
+def take_part(rank: int, ranks: int, home: Path, name: str, work: Work) -> None:
+    store = torch.distributed.FileStore(str(home / f"{name}.store"), ranks)
+    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", samebits.state.StateWarning)
+        try:
+            answer = work()
+        except SamebitsError as error:
+            answer = {"error": type(error).__name__, "message": error.message}
+    if isinstance(answer, dict):
+        answer["said"] = [str(one.message) for one in said]
+    (home / f"{name}-{rank}.json").write_text(json.dumps(answer))
+    torch.distributed.barrier()
 
 
 # ---- scenarios
