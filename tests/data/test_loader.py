@@ -375,6 +375,18 @@ def test_tails(ranks: int, last_batch: Any, sizes: list[int]) -> None:
     assert len(DataLoader(NUMBERS, 10, seed=1, last_batch=last_batch)) == len(sizes)
 
 
+def test_a_padded_epoch_that_is_over_leaves_no_batch() -> None:
+    """Saved after it, past the last sample, and resumed with batches that need no padding: nothing is too small."""
+    data: Any = range(12)
+    padded = DataLoader(data, 5, last_batch="pad", seed=0)
+    resumed = DataLoader(data, 4, seed=0, rank=0, world_size=2)
+    list(itertools.islice(padded, 3))
+    resumed.load_state_dict(padded.state_dict())
+
+    assert padded.state_dict()["samples"] == 15
+    assert list(resumed) == []
+
+
 @pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
 def test_lengths_come_from_the_sampler(last_batch: Any) -> None:
     """Also where it yields more than the dataset has."""
