@@ -48,10 +48,12 @@ _HELP = (
 
 def seed_torch(seed: int) -> None:
     """What pytest-randomly calls wherever it seeds Python and NumPy; torch is not loaded for it."""
-    if "torch" in sys.modules:
-        from samebits.testing.seeding import seed_torch as seed_it
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "manual_seed"):
+        from samebits.base.seeds import derive
 
-        seed_it(seed)
+        # Of one seed that others seed something else from.
+        torch.manual_seed(derive(seed, "torch", bits=32))
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------
