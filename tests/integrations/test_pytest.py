@@ -278,14 +278,7 @@ isolated = pytest.mark.samebits(isolated=True)
 @isolated
 @pytest.mark.xfail(strict=True, reason="was broken")
 def test_strict_xfail_that_passes(): torch.ones(2)
-"""
 
-
-def test_an_expected_failure_in_a_process_of_its_own(pytester: pytest.Pytester) -> None:
-    """Is one here as well, and where it does not come, the test fails if that is strict; a skip names its own line."""
-    pytester.makepyfile(
-        ENDS
-        + """
 @isolated
 @pytest.mark.xfail(reason="is broken", raises=KeyError)
 def test_xfail(): raise KeyError
@@ -293,27 +286,7 @@ def test_xfail(): raise KeyError
 @isolated
 def test_skip(): pytest.skip("not today")
 """
-    )
-    result = pytester.runpytest_inprocess("-v", "-rsx", *QUIET[1:])
-
-    assert outcomes(result) == {
-        "test_strict_xfail_that_passes": "failed",
-        "test_xfail": "xfail",
-        "test_skip": "skipped",
-    }
-    text = result.stdout.str()
-    file = "test_an_expected_failure_in_a_process_of_its_own.py"
-    assert "[XPASS(strict)] was broken" in text
-    assert re.search(f"^XFAIL {file}::test_xfail - is broken$", text, re.MULTILINE)
-    assert re.search(rf"^SKIPPED \[1\] {file}:14: not today$", text, re.MULTILINE)
-
-
-@pytest.mark.slow
-def test_every_end_in_a_process_of_its_own_is_the_same_here(pytester: pytest.Pytester) -> None:
-    """What pytest makes of each test does not depend on where it runs, but for what it prints of a failure."""
-    tests = (
-        ENDS
-        + """
+MORE_ENDS = """
 @isolated
 @pytest.mark.xfail(reason="was broken")
 def test_xfail_that_passes(): torch.ones(2)
@@ -349,25 +322,34 @@ def test_skip_in_fixture(skipping): torch.ones(2)
 @isolated
 async def test_async(): torch.ones(2)
 """
-    )
+
+
+@pytest.mark.parametrize("more", ["", pytest.param(MORE_ENDS, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_an_end_in_a_process_of_its_own_is_the_same_here(pytester: pytest.Pytester, more: str) -> None:
+    """What pytest makes of each test does not depend on where it runs, but for what it prints of a failure."""
+    tests = ENDS + more
     pytester.makepyfile(test_ends=tests)
     here = pytester.runpytest_inprocess("-v", "-rsxX", *QUIET[1:])
-    as_if_none = pytester.runpytest_inprocess("-v", "--runxfail", "-k", "strict_xfail_that or inside", *QUIET[1:])
+    words = ("-v", "--runxfail", "-k", "strict_xfail_that or inside", *QUIET[1:])
+    as_if_none = outcomes(pytester.runpytest_inprocess(*words)) if more else {}
     pytester.makepyfile(
         test_ends=tests.replace("isolated = pytest.mark.samebits(isolated=True)", "isolated = lambda x: x")
     )
     plain = pytester.runpytest_inprocess("-v", "-rsxX", *QUIET[1:])
 
-    assert len(outcomes(here)) == 9
+    assert len(outcomes(here)) == tests.count("def test_")
     assert outcomes(here) == outcomes(plain)
+    assert outcomes(here)["test_xfail"] == "xfail"
     summaries = [re.findall(r"^(?:XFAIL|XPASS|SKIPPED) .*", one.stdout.str(), re.MULTILINE) for one in (here, plain)]
     assert summaries[0] == summaries[1]
     text = here.stdout.str()
-    assert "ValueError: otherwise" in text
-    assert "async def functions are not natively supported" in text or outcomes(here)["test_async"] == "skipped"
+    assert "[XPASS(strict)] was broken" in text
     assert "cannot be rewritten" not in text
-    # With that option pytest.xfail() does nothing, so nothing is left that could be compared.
-    assert outcomes(as_if_none) == {"test_strict_xfail_that_passes": "passed", "test_xfail_inside": "failed"}
+    if more:
+        assert "ValueError: otherwise" in text
+        assert "async def functions are not natively supported" in text or outcomes(here)["test_async"] == "skipped"
+        # With that option pytest.xfail() does nothing, so nothing is left that could be compared.
+        assert as_if_none == {"test_strict_xfail_that_passes": "passed", "test_xfail_inside": "failed"}
 
 
 def test_what_no_seed_holds_is_named(pytester: pytest.Pytester) -> None:
