@@ -688,6 +688,27 @@ def test_what_cannot_be_compared_fails(pytester: pytest.Pytester) -> None:
     assert "'a' of test_bad.py::test_fine is not locked in" in edited.stdout.str()
 
 
+def test_a_name_may_go_on_from_another_one(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither lacks what belongs to the other, whichever was locked first; a module that lost a tensor does lack it."""
+    pytester.makepyfile(
+        test_names="""
+        import os, torch
+        def test_one(samebits):
+            samebits.assert_same("model.loss", torch.ones(1))
+            if os.environ["WHAT"] != "loss":
+                samebits.assert_same("model", torch.nn.Linear(2, 1, bias=os.environ["WHAT"] != "no bias"))
+                samebits.assert_same("model.loss.grad", torch.ones(1))
+        """
+    )
+    said, new, seed = [], "--samebits-update-new-only", "--samebits-seed=0"
+    for what, word in (("loss", new), ("all", new), ("all", seed), ("no bias", seed)):
+        monkeypatch.setenv("WHAT", what)
+        said.append(pytester.runpytest_inprocess(*QUIET, word))
+
+    assert [one.parseoutcomes() for one in said] == [{"passed": 1}] * 3 + [{"failed": 1}]
+    assert "'model' of test_names.py::test_one lacks 'model.bias', which is locked" in said[-1].stdout.str()
+
+
 def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytester) -> None:
     """Skipped at its end, with what is other here and the command that adds it; another failure is red."""
     pytester.makepyfile(

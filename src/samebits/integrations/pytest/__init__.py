@@ -188,6 +188,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
             f"{item.name} was called by another plugin, so it was neither repeated nor recorded: inside it, "
             "samebits.assert_repeats() calls any function twice"
         )
+    if known.fixture is not None and (lacking := known.fixture.lacking):
+        fail(lacking)
     named = known.result()
     if named is not None and named.unknown:
         pytest.skip(named.unknown)
