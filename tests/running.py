@@ -1,5 +1,9 @@
-"""One run as the commands make them, in the current folder itself."""
+"""Processes of their own: one run as the commands make them, and modules that print what came of them."""
 
+import os
+import subprocess
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +11,8 @@ from samebits.launch.command import Command
 from samebits.launch.process import Limit, Outcome, Runner
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation, Workspace
+
+ROOT = Path(__file__).parents[1]
 
 
 def run_recorded(
@@ -24,3 +30,33 @@ def run_recorded(
         return Runner(command, workspace).run(spec, path, limit, waiting)
     finally:
         workspace.close()
+
+
+def printed_by(*words: object, timeout: float = 300) -> str:
+    """What `python -m WORDS` prints, with one thread, where tests can be imported; it has to succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, words)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr}"
+    return done.stdout
+
+
+def forked(work: Callable[[], object]) -> int:
+    """The number of a process that does the work; its status is 0, that of a SystemExit, or 1 after a traceback."""
+    pid = os.fork()
+    if pid == 0:
+        status = 0
+        try:
+            work()
+        except SystemExit as end:
+            status = int(str(end.code))
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        os._exit(status)
+    return pid

@@ -62,11 +62,8 @@ def test_what_is_no_interpreter_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     (tmp_path / "plain.txt").write_text("no program")
     (tmp_path / "empty").mkdir()
-    (tmp_path / "says-nothing").write_text("#!/bin/sh\nexit 3\n")
-    (tmp_path / "says-nothing").chmod(0o755)
-    bare = tmp_path / "bare"
-    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
-    bare.chmod(0o755)
+    interpreter(tmp_path, "says-nothing", "exit 3")
+    interpreter(tmp_path, "bare", f'exec "{sys.executable}" -S "$@"')
     for other, words in (
         ("nowhere/python", "there is no interpreter 'nowhere/python'"),
         ("./plain.txt", "is not executable"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -230,6 +231,8 @@ def test_clean_removes_the_oldest_and_says_how_much(tmp_path: Path) -> None:
     write(tmp_path / ".samebits" / "mine", {"file": ""})
     home = tmp_path / ".samebits"
     mark_busy(home / "20200105-000000-1")
+    write(home / "20200101-000000-1", {".busy": f"{'9' * 30} {platform.node()}"})  # no number of a process
+    os.utime(home / "20200101-000000-1", (86_400.0,) * 2)
 
     dry = typed("clean", "--keep", "2", "--dry-run", cwd=tmp_path)
     before = len(list(home.iterdir()))

@@ -17,8 +17,6 @@ from tests.data.vision import transforms_v2
 LENGTH = 23
 BATCH = 6
 SEED = 7
-HAS_VISION = importlib.util.find_spec("torchvision") is not None
-HAS_ALBUMENTATIONS = importlib.util.find_spec("albumentations") is not None
 
 
 class Samples(torch.utils.data.Dataset[Any]):
@@ -37,7 +35,7 @@ class Samples(torch.utils.data.Dataset[Any]):
 class Images(torch.utils.data.Dataset[Any]):
     """Small images, each through a transform; with its index and a reduction, whose bits depend on threads."""
 
-    def __init__(self, transform: Any, length: int = LENGTH) -> None:
+    def __init__(self, transform: Any, length: int) -> None:
         self.transform, self.length = transform, length
 
     def __len__(self) -> int:
@@ -123,30 +121,24 @@ class Mixed:
         return explicit(np.asarray(torch_global(self.held(numpy_global(python(image))).astype(np.float32))))
 
 
-@functools.cache
-def kinds() -> dict[str, Any]:
-    """Name → transform; what is not installed is left out."""
-    found = {
-        "none": none,
-        "python": python,
-        "numpy_global": numpy_global,
-        "numpy_held": NumpyHeld(),
-        "torch": torch_global,
-        "explicit": explicit,
-        "mixed": Mixed(),
-    }
-    if HAS_VISION:
-        found["vision"] = Vision()
-    if HAS_ALBUMENTATIONS:
-        found["albumentations"] = Albumentations()
-    return found
+# Name → what makes the transform; what is not installed is left out.
+KINDS: dict[str, Callable[[], Any]] = {
+    "none": lambda: none,
+    "python": lambda: python,
+    "numpy_global": lambda: numpy_global,
+    "numpy_held": NumpyHeld,
+    "torch": lambda: torch_global,
+    "explicit": lambda: explicit,
+    "mixed": Mixed,
+    **({"vision": Vision} if importlib.util.find_spec("torchvision") else {}),
+    **({"albumentations": Albumentations} if importlib.util.find_spec("albumentations") else {}),
+}
+made = functools.cache(lambda kind: KINDS[kind]())
 
 
-KINDS = (
-    *("none", "python", "numpy_global", "numpy_held", "torch", "explicit", "mixed"),
-    *(["vision"] if HAS_VISION else []),
-    *(["albumentations"] if HAS_ALBUMENTATIONS else []),
-)
+def images(kind: str, length: int = LENGTH) -> Images:
+    """Through a kind of augmentation."""
+    return Images(made(kind), length)
 
 
 def mixup(samples: list[Any]) -> Any:
@@ -158,7 +150,7 @@ def mixup(samples: list[Any]) -> Any:
 def loader(kind: str, workers: int = 0, **options: Any) -> DataLoader:
     """A shuffled one over a kind of augmentation."""
     given = {"batch_size": BATCH, "shuffle": True, "seed": SEED, **options}
-    return DataLoader(Images(kinds()[kind]), num_workers=workers, **given)
+    return DataLoader(images(kind), num_workers=workers, **given)
 
 
 def bits(batch: Any) -> list[tuple[int, str]]:

@@ -66,7 +66,7 @@ def test_start_methods(method: str, kind: str) -> None:
 
 cells = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from(KINDS),
+        "kind": st.sampled_from([*KINDS]),
         "workers": st.sampled_from([0, 1, 2, 4]),
         "way": st.sampled_from(WAYS),
         "ranks": st.integers(1, 4),

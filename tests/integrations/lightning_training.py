@@ -67,6 +67,19 @@ class Saving(L.Callback):  # type: ignore[misc]
             self.save(trainer, "evaluation")
 
 
+def trainer_of(*callbacks: Any, **options: Any) -> Any:
+    """One that is quiet, keys everything, and saves nothing by itself."""
+    return L.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[SamebitsCallback(seed=1), *callbacks],
+        **options,
+    )
+
+
 def train(
     folder: Path | None = None,
     checkpoint: Path | None = None,
@@ -84,17 +97,12 @@ def train(
     warnings.simplefilter("ignore")
     if loader is None:
         loader = Loader(Noisy(SAMPLES), batch_size=BATCH, shuffle=True, seed=7, num_workers=workers)
-    trainer = L.Trainer(
+    trainer = trainer_of(
+        *([Saving(folder)] if folder else []),
         max_epochs=EPOCHS,
-        accelerator="cpu",
         devices=devices,
         strategy="ddp" if devices > 1 else "auto",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
         accumulate_grad_batches=accumulated,
-        callbacks=[SamebitsCallback(seed=1), *([Saving(folder)] if folder else [])],
         **({"val_check_interval": 3} if evaluates else {"limit_val_batches": 0}),
     )
     evaluated = torch.utils.data.DataLoader(Noisy(8), batch_size=4, shuffle=True) if evaluates else None

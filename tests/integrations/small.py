@@ -2,12 +2,16 @@
 
 import hashlib
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+
+from tests.state.trainings import Gated as Gated
 
 # Indices of a batch, what was drawn for each sample, digest of the inputs as the model got them.
 Row = tuple[tuple[int, ...], tuple[float, ...], str]
@@ -44,17 +48,6 @@ class Noisy(torch.utils.data.Dataset[Any]):
         return {"x": x, "labels": torch.tensor(index % 3), "index": torch.tensor(index), "noise": noise}
 
 
-class Gated(nn.Module):
-    """Drops by a generator that it holds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rng = torch.Generator().manual_seed(5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * (torch.rand(x.shape, generator=self.rng) > 0.1) if self.training else x
-
-
 def network(*layers: nn.Module) -> nn.Sequential:
     """The same weights every time; `layers` are put in front."""
     torch.manual_seed(5)
@@ -81,4 +74,18 @@ def samples_of(*ranks: Seen) -> list[list[tuple[int, float]]]:
     return [
         [pair for indices, noise, _ in rows for pair in zip(indices, noise, strict=True)]
         for rows in zip(*(seen.rows for seen in ranks), strict=True)
+    ]
+
+
+def checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Those of which the names begin with how many batches were done: that, and the file."""
+    return ((int(path.name[:2]), path) for path in sorted(folder.iterdir()))
+
+
+def inexact(train: Callable[..., Seen], whole: Seen, folder: Path, **options: Any) -> list[str]:
+    """The checkpoints from which the rest of a training is not the same."""
+    return [
+        path.name
+        for done, path in checkpoints(folder)
+        if train(None, path, salt=done + 1, **options) != whole.since(done)
     ]

@@ -2,8 +2,6 @@
 
 import importlib
 import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,25 +16,11 @@ from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.data import DataLoader, Mapped
 from samebits.integrations.lightning import Loader, SamebitsCallback
 from tests.integrations import lightning_training as training
-from tests.integrations.small import Noisy, Seen, samples_of
-from tests.integrations.together import ROOT, run_ranks
+from tests.integrations.small import Noisy, Seen, checkpoints, inexact, samples_of
+from tests.integrations.together import run_ranks
+from tests.running import ROOT, printed_by
 
 utilities: Any = importlib.import_module(f"{training.PACKAGE}.utilities")
-
-
-def checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
-    """How many batches were done, and the file."""
-    for path in sorted(folder.glob("*.ckpt")):
-        yield int(path.name[:2]), path
-
-
-def inexact(whole: Seen, folder: Path, **options: Any) -> list[str]:
-    """The checkpoints from which the rest is not the same."""
-    return [
-        path.name
-        for done, path in checkpoints(folder)
-        if training.train(None, path, salt=done + 1, **options) != whole.since(done)
-    ]
 
 
 def test_every_point_without_evaluation(tmp_path: Path) -> None:
@@ -45,7 +29,7 @@ def test_every_point_without_evaluation(tmp_path: Path) -> None:
 
     assert len(whole.rows) == 32
     assert len(list(checkpoints(tmp_path))) == 36
-    assert inexact(whole, tmp_path) == []
+    assert inexact(training.train, whole, tmp_path) == []
 
 
 def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) -> None:
@@ -53,7 +37,7 @@ def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) ->
     whole = training.train(tmp_path, accumulated=2, evaluates=True)
 
     assert training.train(accumulated=2, workers=2, salt=9) == whole
-    assert inexact(whole, tmp_path, accumulated=2, evaluates=True, workers=2) == []
+    assert inexact(training.train, whole, tmp_path, accumulated=2, evaluates=True, workers=2) == []
 
 
 def test_ranks(tmp_path: Path) -> None:
@@ -61,28 +45,12 @@ def test_ranks(tmp_path: Path) -> None:
     ranks = run_ranks("tests.integrations.lightning_training", tmp_path)
     alone = training.train(accumulated=2)
 
-    assert samples_of(*(rank["whole"] for rank in ranks)) == samples_of(alone)
-    for name in ranks[0]:
-        done = 0 if name == "whole" else int(name[:2])
-        assert [rank[name] for rank in ranks] == [rank["whole"].since(done) for rank in ranks], name
+    assert samples_of(*ranks) == samples_of(alone)
     for name in ("04-batch", "08-epoch"):
         rest = training.train(None, tmp_path / f"{name}.ckpt", accumulated=2)
         assert samples_of(rest) == samples_of(alone)[int(name[:2]) :], name
     with pytest.raises(StateError, match="gradients of 2 ranks wait"):
         training.train(None, tmp_path / "03-batch.ckpt", accumulated=2)
-
-
-def small_trainer(*callbacks: Any, **options: Any) -> Any:
-    """One that is quiet, keys everything, and saves nothing by itself."""
-    return training.L.Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[SamebitsCallback(seed=1), *callbacks],
-        **options,
-    )
 
 
 class Stream(torch.utils.data.IterableDataset[Any]):
@@ -155,7 +123,7 @@ def test_loaders_side_by_side(mode: str, tmp_path: Path) -> None:
             "short": Loader(Noisy(8), batch_size=4, shuffle=True, seed=8),
         }
         rows.clear()
-        trainer = small_trainer(*([] if checkpoint else [training.Saving(tmp_path)]), max_epochs=2)
+        trainer = training.trainer_of(*([] if checkpoint else [training.Saving(tmp_path)]), max_epochs=2)
         trainer.fit(Both(Seen()), utilities.CombinedLoader(loaders, mode), ckpt_path=checkpoint)
         return list(rows)
 
@@ -189,7 +157,7 @@ def test_a_plateau_that_is_missed_is_said(tmp_path: Path) -> None:
             trainer.save_checkpoint(tmp_path / f"{trainer.current_epoch:02d}-end.ckpt")
 
     def rate(checkpoint: Path | None = None, epochs: int = 3, *callbacks: Any) -> float:
-        trainer = small_trainer(*callbacks, max_epochs=epochs)
+        trainer = training.trainer_of(*callbacks, max_epochs=epochs)
         loaders = [Loader(Noisy(8), batch_size=4, seed=0) for _ in range(2)]
         trainer.fit(Plateau(Seen()), *loaders, ckpt_path=checkpoint)
         return float(trainer.optimizers[0].param_groups[0]["lr"])
@@ -213,7 +181,7 @@ def test_a_loader_for_evaluation_gives_the_same_samples_every_time() -> None:
         def validation_step(self, batch: Any, batch_idx: int) -> None:
             passes.append(batch["noise"].tolist())
 
-    trainer = small_trainer(max_epochs=3, num_sanity_val_steps=0)
+    trainer = training.trainer_of(max_epochs=3, num_sanity_val_steps=0)
     trainer.fit(Evaluated(Seen()), Loader(Noisy(8), batch_size=4, seed=0), Loader(Noisy(4), batch_size=4, seed=0))
 
     assert len(passes) == 3
@@ -240,18 +208,10 @@ def test_without_a_trainer_it_is_a_plain_loader() -> None:
 
 
 @pytest.mark.skipif(training.PACKAGE != "lightning.pytorch", reason="this is the run that it starts")
-def test_pytorch_lightning_is_served_too() -> None:
+def test_pytorch_lightning_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of this in a process of its own, in which `pytorch_lightning` is imported and `lightning.pytorch` is not."""
     pytest.importorskip("pytorch_lightning", exc_type=ImportError)
-    environment = {**os.environ, "LIGHTNING_PACKAGE": "pytorch_lightning"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(Path(__file__).relative_to(ROOT))],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    monkeypatch.setenv("LIGHTNING_PACKAGE", "pytorch_lightning")
 
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed, 1 skipped" in done.stdout
+    words = ("pytest", "-p", "no:cacheprovider", Path(__file__).relative_to(ROOT))
+    assert " passed, 1 skipped" in printed_by(*words, timeout=900)

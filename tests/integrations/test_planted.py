@@ -29,7 +29,8 @@ def answer(folder: Path, command: str, script: str, *arguments: str, options: Se
     framework = script.removesuffix(".py").rpartition("_")[2]
     if importlib.util.find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
-    shutil.copy(SCRIPTS / script, folder)
+    for name in (script, "planted.py"):
+        shutil.copy(SCRIPTS / name, folder)
     (folder / "samples").mkdir()
     for number in range(10, 42):
         (folder / "samples" / f"s-{number}").touch()

@@ -278,14 +278,7 @@ isolated = pytest.mark.samebits(isolated=True)
 @isolated
 @pytest.mark.xfail(strict=True, reason="was broken")
 def test_strict_xfail_that_passes(): torch.ones(2)
-"""
 
-
-def test_an_expected_failure_in_a_process_of_its_own(pytester: pytest.Pytester) -> None:
-    """Is one here as well, and where it does not come, the test fails if that is strict; a skip names its own line."""
-    pytester.makepyfile(
-        ENDS
-        + """
 @isolated
 @pytest.mark.xfail(reason="is broken", raises=KeyError)
 def test_xfail(): raise KeyError
@@ -293,27 +286,7 @@ def test_xfail(): raise KeyError
 @isolated
 def test_skip(): pytest.skip("not today")
 """
-    )
-    result = pytester.runpytest_inprocess("-v", "-rsx", *QUIET[1:])
-
-    assert outcomes(result) == {
-        "test_strict_xfail_that_passes": "failed",
-        "test_xfail": "xfail",
-        "test_skip": "skipped",
-    }
-    text = result.stdout.str()
-    file = "test_an_expected_failure_in_a_process_of_its_own.py"
-    assert "[XPASS(strict)] was broken" in text
-    assert re.search(f"^XFAIL {file}::test_xfail - is broken$", text, re.MULTILINE)
-    assert re.search(rf"^SKIPPED \[1\] {file}:14: not today$", text, re.MULTILINE)
-
-
-@pytest.mark.slow
-def test_every_end_in_a_process_of_its_own_is_the_same_here(pytester: pytest.Pytester) -> None:
-    """What pytest makes of each test does not depend on where it runs, but for what it prints of a failure."""
-    tests = (
-        ENDS
-        + """
+MORE_ENDS = """
 @isolated
 @pytest.mark.xfail(reason="was broken")
 def test_xfail_that_passes(): torch.ones(2)
@@ -349,25 +322,34 @@ def test_skip_in_fixture(skipping): torch.ones(2)
 @isolated
 async def test_async(): torch.ones(2)
 """
-    )
+
+
+@pytest.mark.parametrize("more", ["", pytest.param(MORE_ENDS, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_an_end_in_a_process_of_its_own_is_the_same_here(pytester: pytest.Pytester, more: str) -> None:
+    """What pytest makes of each test does not depend on where it runs, but for what it prints of a failure."""
+    tests = ENDS + more
     pytester.makepyfile(test_ends=tests)
     here = pytester.runpytest_inprocess("-v", "-rsxX", *QUIET[1:])
-    as_if_none = pytester.runpytest_inprocess("-v", "--runxfail", "-k", "strict_xfail_that or inside", *QUIET[1:])
+    words = ("-v", "--runxfail", "-k", "strict_xfail_that or inside", *QUIET[1:])
+    as_if_none = outcomes(pytester.runpytest_inprocess(*words)) if more else {}
     pytester.makepyfile(
         test_ends=tests.replace("isolated = pytest.mark.samebits(isolated=True)", "isolated = lambda x: x")
     )
     plain = pytester.runpytest_inprocess("-v", "-rsxX", *QUIET[1:])
 
-    assert len(outcomes(here)) == 9
+    assert len(outcomes(here)) == tests.count("def test_")
     assert outcomes(here) == outcomes(plain)
+    assert outcomes(here)["test_xfail"] == "xfail"
     summaries = [re.findall(r"^(?:XFAIL|XPASS|SKIPPED) .*", one.stdout.str(), re.MULTILINE) for one in (here, plain)]
     assert summaries[0] == summaries[1]
     text = here.stdout.str()
-    assert "ValueError: otherwise" in text
-    assert "async def functions are not natively supported" in text or outcomes(here)["test_async"] == "skipped"
+    assert "[XPASS(strict)] was broken" in text
     assert "cannot be rewritten" not in text
-    # With that option pytest.xfail() does nothing, so nothing is left that could be compared.
-    assert outcomes(as_if_none) == {"test_strict_xfail_that_passes": "passed", "test_xfail_inside": "failed"}
+    if more:
+        assert "ValueError: otherwise" in text
+        assert "async def functions are not natively supported" in text or outcomes(here)["test_async"] == "skipped"
+        # With that option pytest.xfail() does nothing, so nothing is left that could be compared.
+        assert as_if_none == {"test_strict_xfail_that_passes": "passed", "test_xfail_inside": "failed"}
 
 
 def test_what_no_seed_holds_is_named(pytester: pytest.Pytester) -> None:
@@ -704,6 +686,27 @@ def test_what_cannot_be_compared_fails(pytester: pytest.Pytester) -> None:
     edited = pytester.runpytest_inprocess(*QUIET, "-k", "fine")
     edited.assert_outcomes(failed=1, deselected=3)
     assert "'a' of test_bad.py::test_fine is not locked in" in edited.stdout.str()
+
+
+def test_a_name_may_go_on_from_another_one(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither lacks what belongs to the other, whichever was locked first; a module that lost a tensor does lack it."""
+    pytester.makepyfile(
+        test_names="""
+        import os, torch
+        def test_one(samebits):
+            samebits.assert_same("model.loss", torch.ones(1))
+            if os.environ["WHAT"] != "loss":
+                samebits.assert_same("model", torch.nn.Linear(2, 1, bias=os.environ["WHAT"] != "no bias"))
+                samebits.assert_same("model.loss.grad", torch.ones(1))
+        """
+    )
+    said, new, seed = [], "--samebits-update-new-only", "--samebits-seed=0"
+    for what, word in (("loss", new), ("all", new), ("all", seed), ("no bias", seed)):
+        monkeypatch.setenv("WHAT", what)
+        said.append(pytester.runpytest_inprocess(*QUIET, word))
+
+    assert [one.parseoutcomes() for one in said] == [{"passed": 1}] * 3 + [{"failed": 1}]
+    assert "'model' of test_names.py::test_one lacks 'model.bias', which is locked" in said[-1].stdout.str()
 
 
 def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytester) -> None:

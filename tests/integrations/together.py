@@ -1,31 +1,26 @@
 """Several ranks of one training over gloo, each of which writes down what it saw."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
 
 from tests.integrations.small import Seen
+from tests.running import printed_by
 
-ROOT = Path(__file__).parents[2]
 
+def run_ranks(module: str, folder: Path) -> list[Seen]:
+    """What each of two ranks saw in the whole training that the module's `main` gives to `write`.
 
-def run_ranks(module: str, folder: Path, world_size: int = 2) -> list[dict[str, Seen]]:
-    """For every rank: whole run and resumed ones, by name, as the module's `main` gives them to `write`."""
-    command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-    done = subprocess.run(
-        [*command, f"--nproc-per-node={world_size}", "-m", module, str(folder)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [torch.load(folder / f"rank-{rank}.pt", weights_only=False) for rank in range(world_size)]
+    The others resumed it, and are named after how many batches were done: each has to have seen the rest.
+    """
+    words = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", module, folder)
+    printed_by(*words, timeout=600)
+    ranks = [torch.load(folder / f"rank-{rank}.pt", weights_only=False) for rank in range(2)]
+    for name in ranks[0].keys() - {"whole"}:
+        assert [rank[name] for rank in ranks] == [rank["whole"].since(int(name[:2])) for rank in ranks], name
+    assert len(ranks[0]) > 3
+    return [rank["whole"] for rank in ranks]
 
 
 def write(folder: Path, seen: dict[str, Seen]) -> None:

@@ -13,6 +13,8 @@ import pytest
 from samebits.base.errors import LockfileError, NewerLockfileError, StorageError
 from samebits.locking.entries import LockedTensors
 from samebits.locking.lockfile import Lockfile, update
+from samebits.locking.making import changed
+from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked, lockfile
 
@@ -158,6 +160,16 @@ def test_what_changes_no_bits_changes_no_file(path: Path) -> None:
 
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert path.stat().st_ino == before.st_ino
+
+
+def test_data_are_the_same_however_their_path_is_typed() -> None:
+    """What other environments gave with them stays; what was made with other data goes."""
+    found = EntryLocked("train", "", Path("samebits.lock"), "locked", HERE, locked=locked("a" * 16))
+    entry = replace(lockfile().entry("train"), data={"./data//x.npz": "dd"})
+    other = replace(entry, data={"data/x.npz": "ee"})
+
+    assert changed(lockfile(), found, entry).entry("train").on.keys() == {HERE.name, ELSEWHERE.name}
+    assert changed(lockfile(), found, other).entry("train").on.keys() == {HERE.name}
 
 
 def test_environments_are_told_apart_by_what_changes_bits() -> None:

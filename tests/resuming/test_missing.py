@@ -29,6 +29,17 @@ def states(one: Side, *others: Side) -> list[str]:
     return [missing.state for missing in found(one, *others)]
 
 
+def beside(one: Side, is_aside: bool = False) -> Beside:
+    return Beside([one], SavedCheckpoint(), True, [], is_aside=is_aside)
+
+
+def resumed_as(looked: Beside, folder: Path) -> _Resumed:
+    """A training of which nothing is known but that; no run can be made."""
+    resumed = _Resumed(None, None, None, SimpleNamespace(path=folder), Seen())  # type: ignore[arg-type]
+    resumed.looked = looked
+    return resumed
+
+
 def spoiled(*streams: str, only_first: bool = False) -> Change:
     """All that is in these streams is other than it was, and what follows from it too."""
 
@@ -80,10 +91,8 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
 
     monkeypatch.setattr(_Resumed, "_helps", helps)
     data = fetched(SAVED, STEPS, {row: SAVED + row - 4 for row in range(STEPS)})
-    looked = Beside([side(tmp_path, change, b_fetched=data)], SavedCheckpoint(), True, [], is_aside=is_aside)
-    resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
-    resumed.looked = looked
-    missing = resumed.missing()
+    looked = beside(side(tmp_path, change, b_fetched=data), is_aside=is_aside)
+    missing = resumed_as(looked, tmp_path).missing()
 
     assert looked.sides[0].start.step == SAVED
     assert any("saved in another thread" in one.evidence for one in missing) == is_aside
@@ -99,10 +108,7 @@ def test_generators_that_changed_nothing_are_not_suspected(
     if not is_tried:
         monkeypatch.setattr(Beside, "to_give_back", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
-    looked = Beside([one], SavedCheckpoint(), True, [])
-    resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
-    resumed.looked = looked
-    missing = resumed.missing()
+    missing = resumed_as(beside(one), tmp_path).missing()
 
     assert [one.state for one in missing] == ([] if is_tried else ["generators"])
 
@@ -117,15 +123,13 @@ def test_a_loaders_own_generator_is_no_epoch(tmp_path: Path, is_cured: bool, mon
     )
 
     def helps(resumed: _Resumed, *_: object) -> bool:
-        resumed.looked = Beside([right if is_cured else wrong], SavedCheckpoint(), True, [])
+        resumed.looked = beside(right if is_cured else wrong)
         return is_cured
 
     monkeypatch.setattr(_Resumed, "_helps", helps)
-    resumed = _Resumed(None, None, None, SimpleNamespace(path=tmp_path), Seen())  # type: ignore[arg-type]
-    resumed.looked = Beside([wrong], SavedCheckpoint(), True, [])
-    expected = [("order", True)] if is_cured else [("epoch", False)]
+    missing = resumed_as(beside(wrong), tmp_path).missing()
 
-    assert [(one.state, one.confirmed) for one in resumed.missing()] == expected
+    assert [(one.state, one.confirmed) for one in missing] == [("order", True) if is_cured else ("epoch", False)]
 
 
 def test_networks_that_are_trained_in_turns(tmp_path: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from samebits.base.errors import UsageError
-from samebits.base.records import to_data
 from samebits.launch.command import Command
-from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
+from samebits.resuming.experiments import need_saves
+from samebits.resuming.plan import Kill, ResumeRequest, again_run, kills, uninterrupted_run
 from samebits.resuming.seen import SavedIn
-from samebits.runfolder.spec import Restored, read_spec
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
 
@@ -71,6 +69,9 @@ def test_steps_that_were_asked_for_and_steps_by_chance() -> None:
     assert len({kill.after for kill in chosen}) == 5
     assert all(5 <= kill.after < 39 and kill.saved == (5 if kill.after < 20 else 20) for kill in chosen)
     assert kills(request(kills=5, seed=1), saves(5, 20), 40) != chosen
+    need_saves(request(kills=5), [5, 20], 40)
+    with pytest.raises(UsageError, match="made when 39 of 40 steps are done, so none is left to choose"):
+        need_saves(request(kills=5), [39], 40)
 
 
 def test_within_a_save() -> None:
@@ -98,16 +99,3 @@ def test_everything_that_moves_is_held_and_nothing_else() -> None:
     assert {"torch-rng", "numpy-rng", "python-rng", "clock", "hash-seed"} <= settings.keys()
     assert settings.keys().isdisjoint(("cpu-threads", "data-workers"))
     assert uninterrupted_run(request()).begins == again_run(request(), 3).begins == "found"
-
-
-def test_plans_travel_through_a_file(tmp_path: object) -> None:
-    """What is nested in a plan comes back as it was."""
-    assert hasattr(tmp_path, "joinpath")
-    path = tmp_path.joinpath("plan.json")
-    for plan in (
-        uninterrupted_run(request()),
-        killed_run(request(signal="TERM"), Kill(7, 5), "there"),
-        resumed_run(request(), 9, Restored("there", ("best",), "batch", 3)),
-    ):
-        path.write_text(json.dumps(to_data(plan)))
-        assert read_spec(path) == plan

@@ -22,6 +22,7 @@ from samebits.runfolder.notes import (
     Witnessed,
     read_notes,
 )
+from tests.running import forked
 
 
 def _whats(folder: Path) -> list[str]:
@@ -57,11 +58,7 @@ def test_a_forked_child_writes_for_itself(tmp_path: Path) -> None:
     journal.note(Unseen("waits"))
     folder.mkdir()
 
-    child = os.fork()
-    if child == 0:
-        journal.note(Unseen("child"))
-        os._exit(0)
-    os.waitpid(child, 0)
+    os.waitpid(forked(lambda: journal.note(Unseen("child"))), 0)
     in_between = _whats(folder)
     journal.note(Unseen("parent"))
 
@@ -104,7 +101,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
         *(Seeded("seed", value, Site("/t.py", 3)) for value in (1, 1.5, "00ff")),
         notes.Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
-        Unseen("a process", False),
+        *(Unseen("a process", False), Unseen(os.fsdecode(b"paths that are no text: /\xff/\n\r\xc3\xbc"))),
         *(notes.Files(("/t.py",), "/t.py"), notes.Overridden("clock", "it was set"), notes.Used(("cuda",))),
         *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),
         *(notes.Replaced("put_", 3), notes.Replaced("put_", 3, Site("/t.py", 3))),
@@ -118,15 +115,6 @@ def test_every_sort_of_note_goes_through_a_line_and_back(note: Note, tmp_path: P
 
     assert list(read_notes(tmp_path, Note)) == [note]
     assert None not in note.to_json().values() or isinstance(note, Witnessed)
-
-
-def test_any_text_can_be_noted(tmp_path: Path) -> None:
-    """Paths that are no text, line ends, other alphabets."""
-    odd = os.fsdecode(b"/\xff/\n\r\xc3\xbc")
-
-    Journal(tmp_path).note(Unseen(odd))
-
-    assert _whats(tmp_path) == [odd]
 
 
 def test_files_that_were_compared_are_not_unseen() -> None:
@@ -152,11 +140,7 @@ def test_threads_and_forks_lose_and_double_nothing(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            journal.note(Cut("forward"))
-            os._exit(0)
-        os.waitpid(child, 0)
+        os.waitpid(forked(lambda: journal.note(Cut("forward"))), 0)
     for thread in threads:
         thread.join()
 

@@ -103,14 +103,17 @@ def test_a_killed_writer_leaves_a_readable_recording(tmp_path: Path, seconds: fl
     assert [recording.columns(step)["param"].digests[0] for step in steps] == list(steps)
 
 
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A recording of tomorrow's samebits is named as such, not misread."""
+@pytest.mark.parametrize(("schema", "hint"), [(99, "upgrade samebits"), (1, "an older samebits made it")])
+def test_another_schema_is_refused(tmp_path: Path, schema: int, hint: str) -> None:
+    """A recording of tomorrow's samebits, or of yesterday's, is named as such, not misread."""
     recording = written(tmp_path, [(1, 2, 3)])
     with sqlite3.connect(recording.path) as db:
-        db.execute("UPDATE meta SET value='99' WHERE key='schema'")
+        db.execute("UPDATE meta SET value=? WHERE key='schema'", (str(schema),))
 
-    with pytest.raises(NewerSchemaError, match="schema 99"):
+    with pytest.raises(RecordingError, match=f"has schema {schema},") as caught:
         Recording(recording.path)
+    assert caught.value.hint.startswith(hint)
+    assert isinstance(caught.value, NewerSchemaError) == (schema == 99)
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import resource
 import signal
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,14 @@ from torch import nn
 import samebits
 from samebits.base.errors import SamebitsError
 from samebits.state import Preemption, Training
-from tests.state.trainings import Noisy, digest_of
+from tests.running import forked
+from tests.state.trainings import Looping, Noisy, digest_of
 
 STEPS = 8
 Work = Callable[[], Any]
 
 
-class Together:
+class Together(Looping):
     """Every rank computes the whole batch, of which it fetched and augmented its part: any number gives the same bits.
 
     Args:
@@ -47,20 +48,11 @@ class Together:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 3, 0.5)
         self.loader = samebits.data.DataLoader(Noisy(24), batch_size=6, shuffle=True, seed=7, num_workers=workers)
-        self.batches: Any = None
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(100 * rank if own_draws else 0)
         self.training = Training(
             model=self.model, optimizer=self.optimizer, scheduler=self.scheduler, loader=self.loader
         )
-
-    def batch(self) -> Any:
-        while True:
-            self.batches = self.batches or iter(self.loader)
-            try:
-                return next(self.batches)
-            except StopIteration:
-                self.batches = None
 
     def step(self) -> None:
         parts: list[Any] = [None] * torch.distributed.get_world_size()
@@ -74,11 +66,6 @@ class Together:
         self.optimizer.zero_grad()
         self.scheduler.step()
         self.training.steps_done += 1
-
-    def run(self, steps: int) -> "Together":
-        for _ in range(steps):
-            self.step()
-        return self
 
     def digest(self) -> str:
         return digest_of(self.training.state_dict()["parts"])
@@ -96,7 +83,7 @@ def main() -> None:
 def group_of(ranks: int, home: Path, name: str, work: Work) -> list[Any]:
     """What the work returned on each rank; of one that raised, its error; of one that ended, its status."""
     home.mkdir(parents=True, exist_ok=True)
-    pids = [forked(rank, ranks, home, name, work) for rank in range(ranks)]
+    pids = [forked(partial(take_part, rank, ranks, home, name, work)) for rank in range(ranks)]
     for rank, pid in enumerate(pids):
         (home / f"pid-{rank}").write_text(str(pid))
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
@@ -106,30 +93,19 @@ def group_of(ranks: int, home: Path, name: str, work: Work) -> list[Any]:
     ]
 
 
-def forked(rank: int, ranks: int, home: Path, name: str, work: Work) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        store = torch.distributed.FileStore(str(home / f"{name}.store"), ranks)
-        torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", samebits.state.StateWarning)
-            try:
-                answer = work()
-            except SamebitsError as error:
-                answer = {"error": type(error).__name__, "message": error.message}
-        if isinstance(answer, dict):
-            answer["said"] = [str(one.message) for one in said]
-        (home / f"{name}-{rank}.json").write_text(json.dumps(answer))
-        torch.distributed.barrier()
-        status = 0
-    except SystemExit as end:
-        status = int(str(end.code))
-    except BaseException:
-        traceback.print_exc()
-    os._exit(status)
+def take_part(rank: int, ranks: int, home: Path, name: str, work: Work) -> None:
+    store = torch.distributed.FileStore(str(home / f"{name}.store"), ranks)
+    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", samebits.state.StateWarning)
+        try:
+            answer = work()
+        except SamebitsError as error:
+            answer = {"error": type(error).__name__, "message": error.message}
+    if isinstance(answer, dict):
+        answer["said"] = [str(one.message) for one in said]
+    (home / f"{name}-{rank}.json").write_text(json.dumps(answer))
+    torch.distributed.barrier()
 
 
 # ---- scenarios

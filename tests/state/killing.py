@@ -12,7 +12,6 @@ import random
 import signal
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import torch
 
 from samebits.state import checkpoints
+from tests.running import forked
 from tests.state.trainings import ACCUMULATED, Loop
 
 STEPS = 12
@@ -34,7 +34,7 @@ def main() -> None:
     Loop().run(1).digest()
     home, trials, draw = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
     whole = home / "whole"
-    forked(lambda: train(whole))
+    was_killed(lambda: train(whole))
     events, seconds = json.loads((whole / "events.json").read_text())
     answers = []
     for number in range(trials):
@@ -44,12 +44,12 @@ def main() -> None:
             name = "micro step" if kind == "step" else draw.choice(sorted(events))
             where = name, draw.randrange(ACCUMULATED * STEPS if kind == "step" else events[name])
             after = draw.random() * seconds
-            died = forked(
+            died = was_killed(
                 lambda folder=folder, kind=kind, where=where: train(folder, where if kind != "time" else ("", -1)),  # type: ignore[misc]
                 after if kind == "time" else None,
             )
             killed.append([kind, round(after, 3) if kind == "time" else where, died])
-        forked(lambda folder=folder: train(folder))  # type: ignore[misc]
+        was_killed(lambda folder=folder: train(folder))  # type: ignore[misc]
         answers.append({"killed": killed, "digest": ending(folder), "losses": losses(folder)})
     print(json.dumps({"digest": ending(whole), "losses": losses(whole), "trials": answers}))
 
@@ -95,16 +95,9 @@ class Events:
         return counted
 
 
-def forked(work: Callable[[], None], seconds: float | None = None) -> bool:
+def was_killed(work: Callable[[], None], seconds: float | None = None) -> bool:
     """Do the work in a process of its own, which is killed after so many seconds; whether it was killed."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+    pid = forked(work)
     if seconds is not None:
         time.sleep(seconds)
         os.kill(pid, signal.SIGKILL)

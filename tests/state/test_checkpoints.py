@@ -88,15 +88,6 @@ def test_keeping_none_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == ["step-2"]
 
 
-def test_the_file_is_one_that_torch_reads(folder: Path) -> None:
-    """Without samebits, by its strictest reader."""
-    (path,) = (folder / "step-2").glob("rank-0.pt")
-
-    state = torch.load(path, weights_only=True)
-    assert torch.equal(state["parts"]["weights"]["state"], torch.full((64,), 2.0))
-    assert state["steps_done"] == 2
-
-
 @contextlib.contextmanager
 def changed(path: Path, data: bytes) -> Iterator[None]:
     before = path.read_bytes()
@@ -200,17 +191,6 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     assert training().save(tmp_path / "folder", 1).is_dir()
 
 
-def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
-    """From a folder as from a dict."""
-    Loop().run(2).training.save(tmp_path, 2)
-    live = training(5)
-    before = digest_of(live.state_dict())
-
-    with pytest.raises(StateError, match=r"the parts do not fit the state"):
-        live.resume(tmp_path)
-    assert digest_of(live.state_dict()) == before
-
-
 class Spread(torch.Tensor):
     """A tensor that torch.load would not build."""
 
@@ -221,17 +201,6 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
         Training(weights=torch.ones(2).as_subclass(Spread)).save(tmp_path / "ckpt", 1)
     assert not (tmp_path / "ckpt").exists()
     Training(weights=torch.nn.Parameter(torch.ones(2))).save(tmp_path / "ckpt", 1)
-
-
-def test_saving_changes_nothing(tmp_path: Path) -> None:
-    """A training that saves after every step goes on as one that never does."""
-    plain = Loop().run(4)
-    saving = Loop()
-    for step in range(4):
-        saving.step()
-        saving.training.save(tmp_path, step + 1)
-
-    assert saving.digest() == plain.digest()
 
 
 def steps_of(folder: Path, total: int, stop: int | None = None) -> tuple[Loop, list[int]]:

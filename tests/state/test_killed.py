@@ -1,29 +1,11 @@
 """SIGKILL at any moment, also inside a save: begun again, a training ends in the bits of the uninterrupted one."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-def killed(folder: Path, trials: int, seed: int) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.state.killing", str(folder), str(trials), str(seed)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+from tests.running import printed_by
 
 
 @pytest.mark.parametrize(
@@ -31,7 +13,7 @@ def killed(folder: Path, trials: int, seed: int) -> Any:
 )
 def test_a_killed_training_ends_in_the_same_bits(tmp_path: Path, trials: int, seed: int) -> None:
     """In a step, inside a save, and at any time; half of them twice, and all of them."""
-    found = killed(tmp_path, trials, seed)
+    found = json.loads(printed_by("tests.state.killing", tmp_path, trials, seed))
 
     assert [one["digest"] for one in found["trials"]] == [found["digest"]] * trials
     assert [one["losses"] for one in found["trials"]] == [found["losses"]] * trials

@@ -74,13 +74,6 @@ def test_gradients_that_were_not_there_are_taken_away() -> None:
     assert [one.grad for one in loop.model.parameters()] == [None] * 6
 
 
-def held(make: Callable[[], Any]) -> tuple[Any, Any]:
-    """Two of a kind, the second of them moved on."""
-    one, other = make(), make()
-    draw(other)
-    return one, other
-
-
 def draw(one: Any) -> Any:
     if isinstance(one, torch.Generator):
         return torch.rand(3, generator=one)

@@ -1,31 +1,13 @@
 """Several ranks: one checkpoint of all or none, the same bits afterwards, and other numbers where that is possible."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.running import printed_by
 from tests.sharing import made_once
-
-ROOT = Path(__file__).parents[2]
-
-
-def output(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +15,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What every scenario came to."""
 
     def make(folder: Path) -> None:
-        (folder / "found.json").write_text(output("tests.state.groups", str(folder / "groups")))
+        (folder / "found.json").write_text(printed_by("tests.state.groups", folder / "groups"))
 
     return json.loads((made_once(tmp_path_factory, "groups", make) / "found.json").read_text())
 
@@ -157,18 +139,3 @@ def test_workers_are_there_until_the_checkpoint_is(found: Any) -> None:
 def test_distributed_checkpoints_keep_what_is_each_ranks_own(found: Any) -> None:
     """Ranks that draw on their own go on with the same bits."""
     assert digests(found["through_dcp"]) == digests(found["same_number"]["whole"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
-def test_torchrun_begins_again_what_was_killed(tmp_path: Path, seed: int) -> None:
-    """Two ranks under DistributedDataParallel; one is killed in a step, and torchrun starts both anew."""
-    words = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
-    output("torch.distributed.run", *words, "-m", "tests.state.restarted", str(tmp_path), str(seed))
-    answers = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in (0, 1)]
-
-    assert answers[0]["began"] == answers[1]["began"] > 0
-    for answer in answers:
-        assert answer["restarts"] == 1
-        assert answer["resumed"] == answer["whole"]
-        assert answer["whole"] != answer["other seed"]

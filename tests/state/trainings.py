@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import samebits
+from samebits.rng.packing import leaves
 from samebits.state import Training
 
 STEPS = 12
@@ -41,7 +42,30 @@ class Gated(nn.Module):
         return x * (torch.rand(x.shape, generator=self.rng) > 0.1) if self.training else x
 
 
-class Loop:
+class Looping:
+    """Batch after batch, and step after step."""
+
+    loader: samebits.data.DataLoader
+    batches: Any = None
+
+    def batch(self) -> Any:
+        while True:
+            self.batches = self.batches or iter(self.loader)
+            try:
+                return next(self.batches)
+            except StopIteration:
+                self.batches = None
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def run(self, steps: int) -> Any:
+        for _ in range(steps):
+            self.step()
+        return self
+
+
+class Loop(Looping):
     """One training, and the parts that it consists of.
 
     Args:
@@ -64,7 +88,6 @@ class Loop:
         self.scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=3)
         options = {"batch_size": 4, "shuffle": True, "seed": 7, **loader}
         self.loader = samebits.data.DataLoader(Noisy(), **options)
-        self.batches: Any = None
         self.losses: list[bytes] = []
         self.training = Training(
             model=self.trained,
@@ -74,15 +97,6 @@ class Loop:
             scaler=self.scaler,
             averaged=self.averaged,
         )
-
-    def batch(self) -> Any:
-        while True:
-            if self.batches is None:
-                self.batches = iter(self.loader)
-            try:
-                return next(self.batches)
-            except StopIteration:
-                self.batches = None
 
     def micro_step(self) -> None:
         """A batch, forwards and backwards."""
@@ -107,11 +121,6 @@ class Loop:
         self.averaged.update_parameters(self.model)
         self.training.steps_done += 1
 
-    def run(self, steps: int) -> "Loop":
-        for _ in range(steps):
-            self.step()
-        return self
-
     def digest(self) -> str:
         """All bits of the training as it stands."""
         return digest_of(self.training.state_dict())
@@ -129,14 +138,3 @@ def bits(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     return f"{value.dtype} {tuple(value.shape)} {value.contiguous().numpy().tobytes().hex()}"
-
-
-def leaves(value: Any, way: str = "") -> Any:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves(item, f"{way}/{key}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from leaves(item, f"{way}/{number}")
-    else:
-        yield way, value

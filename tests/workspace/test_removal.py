@@ -39,18 +39,25 @@ def test_whatever_else_is_refused(path: str, tmp_path: Path) -> None:
 
 
 def test_links_are_taken_away_and_not_what_they_lead_to(tmp_path: Path) -> None:
-    """A copy is full of links to the user's files; a link to a folder in the way of what is ours is not followed."""
+    """A copy is full of links to the user's files; a link in the way of what is ours is not followed."""
     own = tmp_path / ".samebits" / "20260131-120000-1"
     (tmp_path / "data").mkdir()
     (tmp_path / "data/x").write_text("precious")
     (own / "work-1").mkdir(parents=True)
     (own / "work-1/data").symlink_to(tmp_path / "data")
     (own / "elsewhere").symlink_to(tmp_path)
+    named, longer = tmp_path / "out", tmp_path / "out-of-mine"
+    for folder in (named, longer):
+        folder.mkdir()
+    (named / MARK).touch()
+    (named / "elsewhere").symlink_to(longer)
+    (longer / "x").write_text("precious")
     remove(own / "work-1")
-    with pytest.raises(StorageError):
-        remove(own / "elsewhere" / "data")
+    for path in (own / "elsewhere" / "data", named / "elsewhere" / "x"):
+        with pytest.raises(StorageError):
+            remove(path)
 
-    assert (tmp_path / "data/x").read_text() == "precious"
+    assert (tmp_path / "data/x").read_text() == (longer / "x").read_text() == "precious"
     assert not (own / "work-1").exists()
 
 

@@ -127,10 +127,6 @@ def _numpy_random() -> ModuleType | None:
     return numpy.random
 
 
-def _sent(generator: torch.Generator) -> tuple[Callable[..., object], tuple[str, list[int]]]:
-    return _received, (str(generator.device), generator.get_state().tolist())
-
-
 def _received(device: str, state: list[int]) -> torch.Generator:
     generator = torch.Generator(device)
     generator.set_state(torch.tensor(state, dtype=torch.uint8))
@@ -138,7 +134,7 @@ def _received(device: str, state: list[int]) -> torch.Generator:
 
 
 # torch sends the state through shared memory, which a spawned worker fails to open (2.13): no dataset could hold one.
-ForkingPickler.register(torch.Generator, _sent)
+ForkingPickler.register(torch.Generator, lambda one: (_received, (str(one.device), one.get_state().tolist())))
 
 
 class Current:

@@ -32,48 +32,40 @@ def follow(call: Callable[[], object], after_line: OnLine) -> object:
     """
     if sys.gettrace() is not None:
         return call()
-    trace = _Trace(after_line)
-    sys.settrace(trace.enter)
+    left = LINES_FOLLOWED
+    # The line that is being executed in each of the user's frames, outermost first.
+    stack: list[tuple[FrameType, Site]] = []
+
+    def enter(frame: FrameType, event: str, _: object) -> Any:
+        """Follow a call into the user's code; libraries are stepped over."""
+        if left <= 0 or not is_user_file(frame.f_code.co_filename):
+            return None
+        stack.append((frame, site_of(frame)))
+        return step
+
+    def step(frame: FrameType, event: str, result: object) -> object:
+        """A line begins, so the one before it has ended; or the function returns, or raises."""
+        nonlocal left
+        if event == "exception" or not stack or stack[-1][0] is not frame:
+            return step
+        left -= 1
+        _, site = stack.pop()
+        # Whatever the listener calls is not followed.
+        sys.settrace(None)
+        try:
+            after_line(site, frame, [result] if event == "return" else [])
+        finally:
+            if left > 0:
+                sys.settrace(enter)
+        if event != "return":
+            stack.append((frame, site_of(frame)))
+        return step
+
+    sys.settrace(enter)
     try:
         return call()
     finally:
         sys.settrace(None)
-
-
-class _Trace:
-    def __init__(self, after_line: OnLine) -> None:
-        self.after_line = after_line
-        self.left = LINES_FOLLOWED
-        # The line that is being executed in each of the user's frames, outermost first.
-        self.stack: list[tuple[FrameType, Site]] = []
-
-    def enter(self, frame: FrameType, event: str, _: object) -> Any:
-        """Follow a call into the user's code; libraries are stepped over."""
-        if self.left <= 0 or not is_user_file(frame.f_code.co_filename):
-            return None
-        self.stack.append((frame, site_of(frame)))
-        return self.step
-
-    def step(self, frame: FrameType, event: str, result: object) -> object:
-        """A line begins, so the one before it has ended; or the function returns, or raises."""
-        if event == "exception" or not self.stack or self.stack[-1][0] is not frame:
-            return self.step
-        self.left -= 1
-        self._report(self.stack[-1][1], frame, [result] if event == "return" else [])
-        if event == "return":
-            self.stack.pop()
-        else:
-            self.stack[-1] = (frame, site_of(frame))
-        return self.step
-
-    def _report(self, site: Site, frame: FrameType, result: list[object]) -> None:
-        # Whatever the listener calls is not followed.
-        sys.settrace(None)
-        try:
-            self.after_line(site, frame, result)
-        finally:
-            if self.left > 0:
-                sys.settrace(self.enter)
 
 
 class SampleTracer:

@@ -62,7 +62,7 @@ class Order:
         """
         size = self.batch_size(ranks)
         if not self.makes_batches and isinstance(self.sampler, Sized):
-            last = (len(self.sampler) - start) % size
+            last = max(0, len(self.sampler) - start) % size
             require_one_each(ranks, last if self.last_batch == "keep" else 0, self.last_batch)
         return self._issued(stem, epoch, start, size, ranks)
 

@@ -234,10 +234,15 @@ def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: boo
     """A lockfile with what was found of an entry; digests that were made with other data are thrown away."""
     assert found.locked is not None
     known = None if is_replaced else now.runs.get(found.name)
-    others = known.on if known is not None and known.data == entry.data else {}
+    others = known.on if known is not None and _by_place(known.data) == _by_place(entry.data) else {}
     home = now.home_of(found.environment, others)
     old, new = None if home is None else others[home], found.locked
     # The same bits of the same code: that another commit is checked out must not change the file.
     if old is not None and old == replace(new, samebits=old.samebits, commit=old.commit, uncommitted=old.uncommitted):
         return now
     return now.with_run(found.name, replace(entry, on=others), found.environment, new)
+
+
+def _by_place(data: Mapping[str, str]) -> dict[str, str]:
+    """Digests of data by their paths, however these were typed: `data` and `./data/` are one."""
+    return {os.path.normpath(path): digest for path, digest in data.items()}

@@ -54,7 +54,7 @@ def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterato
         raise trouble
     whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.outcome.folder.recordings()))
     yield (found := replace(found, steps=whole.steps, is_whole=whole.is_whole))
-    _need_saves(request, whole.seen.steps_saved, whole.steps)
+    need_saves(request, whole.seen.steps_saved, whole.steps)
     for kill in kills(request, whole.seen.saved_in(), whole.steps):
         trial = _tried(request, pool, whole, kill)
         yield (found := replace(found, trials=(*found.trials, trial)))
@@ -81,7 +81,7 @@ def _tried(request: ResumeRequest, pool: RunPool, whole: Uninterrupted, kill: Ki
             remove(state)
 
 
-def _need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None:
+def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None:
     """Raise UsageError where there is nothing to resume from, or not after a step that was asked for."""
     if not saves:
         raise UsageError(
@@ -94,6 +94,11 @@ def _need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> Non
             f"the script saves after its last step only, step {steps - 1}: a training that is stopped before "
             "has nothing to resume from",
             "save every few steps, or give it more steps to take",
+        )
+    if request.kills and saves[0] == steps - 1:
+        raise UsageError(
+            f"--kills: the first save is made when {saves[0]} of {steps} steps are done, so none is left to choose",
+            "save earlier, give it more steps to take, or leave --kills out",
         )
     for step in request.at:
         if step >= steps - 1:

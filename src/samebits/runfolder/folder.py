@@ -227,7 +227,7 @@ def is_busy(path: Path) -> bool:
             os.kill(int(pid), 0)
     except PermissionError:
         return True  # it lives, and is somebody else's
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return False
     return True
 

@@ -43,7 +43,7 @@ def remove(path: str | os.PathLike[str]) -> None:
 def _is_straight(own: Path) -> bool:
     """Whether no link below our own folder leads elsewhere on the way to it."""
     home = next(folder for folder in (*reversed(own.parents), own) if is_own(folder))
-    return os.path.realpath(own.parent).startswith(os.path.realpath(home)) or own == home
+    return own == home or Path(os.path.realpath(own.parent)).is_relative_to(os.path.realpath(home))
 
 
 def _is_mine(folder: Path) -> bool:

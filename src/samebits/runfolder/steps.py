@@ -22,7 +22,7 @@ import struct
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -149,15 +149,12 @@ class Writer:
                 if stream in COMPARED:
                     compared += [stream.encode(), named, digests]
         self._root = _chained(self._root, kind, compared)
-        self._note_streams(columns)
-        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
-        return self._root
-
-    def _note_streams(self, columns: Mapping[str, Column]) -> None:
         if not self._streams.issuperset(columns):
             self._streams.update(columns)
             present = " ".join(stream for stream in STREAMS if stream in self._streams)
             self.insert("INSERT OR REPLACE INTO meta VALUES('streams', ?)", present)
+        self.insert("INSERT INTO steps VALUES(?, ?, ?, ?)", step, kind, self._root, b"".join(packed))
+        return self._root
 
     def insert(self, statement: str, *values: object) -> None:
         """Append one row to a table whose meaning the caller knows."""
@@ -205,13 +202,9 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
     """The next free name for this rank, taken without a race between processes."""
     for sequence in range(10_000):
         path = folder / file_name(rank, sequence)
-        try:
+        with _storage_errors(path), suppress(FileExistsError):
             path.open("xb").close()
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise _storage_error(path, error) from error
-        return path, sequence
+            return path, sequence
     raise StorageError(f"{folder} already holds 10000 recordings of rank {rank}", "use a fresh --out folder")
 
 
@@ -221,11 +214,8 @@ def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise _storage_error(path, error) from error
-
-
-def _storage_error(path: Path, error: BaseException) -> StorageError:
-    return StorageError(f"cannot write the recording {path}: {error}", "free some space, or choose a folder with --out")
+        why = f"cannot write the recording {path}: {error}"
+        raise StorageError(why, "free some space, or choose a folder with --out") from error
 
 
 class Recording:
@@ -256,11 +246,11 @@ class Recording:
         meta = {str(key): str(value) for key, value in rows}
         if not {"steps", "ops"} <= tables.keys() or not {"schema", "digest", "training"} <= meta.keys():
             raise UnbegunError(f"{self.path} is not a recording: it was only begun", "was the run ended at its start?")
-        if int(meta["schema"]) != SCHEMA:
-            raise NewerSchemaError(
-                f"{self.path} has schema {meta['schema']}, and this samebits reads schema {SCHEMA}",
-                "upgrade samebits: pip install --upgrade samebits",
-            )
+        if (schema := int(meta["schema"])) != SCHEMA:
+            why = f"{self.path} has schema {schema}, and this samebits reads schema {SCHEMA}"
+            if schema < SCHEMA:
+                raise RecordingError(why, "an older samebits made it: make that run again")
+            raise NewerSchemaError(why, "upgrade samebits: pip install --upgrade samebits")
         if not _KNOWN_TABLES.issuperset(tables.values()):
             # Views, triggers and computed columns are not read but run.
             raise ValueError("it holds other things than the tables of samebits")

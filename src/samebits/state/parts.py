@@ -186,12 +186,6 @@ def is_positionless(one: object) -> bool:
     return isinstance(one, torch.utils.data.DataLoader) and not hasattr(one, "state_dict")
 
 
-def has_only_generators(one: object) -> bool:
-    """Whether all that changes in it are the generators that it holds."""
-    kinds = (*generator_types(), torch.utils.data.Sampler, torch.utils.data.Dataset)
-    return isinstance(one, kinds) or is_positionless(one)
-
-
 def ways_in(state: object) -> list[str]:
     """The path to everything in a packed state."""
     return [way for way, _ in leaves(state)]
@@ -284,7 +278,9 @@ def _part(name: str, one: object) -> Part | None:
         return OptimizerPart(name, one)
     if callable(getattr(one, "state_dict", None)) and callable(getattr(one, "load_state_dict", None)):
         return Part(name, one)
-    if has_only_generators(one):
+    # All that changes in these are the generators that they hold.
+    kinds = (*generator_types(), torch.utils.data.Sampler, torch.utils.data.Dataset)
+    if isinstance(one, kinds) or is_positionless(one):
         return None
     raise UsageError(
         f"{name} is a {type(one).__module__}.{type(one).__qualname__}, which has no state_dict() and load_state_dict()",

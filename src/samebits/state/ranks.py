@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
+
+import torch
 
 from samebits.base.errors import SamebitsError, StateError, error_from_data
 from samebits.base.ranks import current_world
@@ -41,8 +42,6 @@ class RankGroup:
         """Whether it is so on any rank: one reduction of a number."""
         if self.world.size == 1:
             return flag
-        import torch
-
         distributed = self._distributed()
         device = "cpu" if distributed.is_gloo_available() else torch.accelerator.current_accelerator()
         number = torch.tensor(int(flag), device=device)
@@ -55,12 +54,11 @@ class RankGroup:
         failure: SamebitsError | None = None
         try:
             own = work()
+        except SamebitsError as error:
+            failure = error
         except Exception as error:
-            if isinstance(error, SamebitsError):
-                failure = error
-            else:
-                failure = StateError(f"{type(error).__name__}: {error}")
-                failure.__cause__ = error
+            failure = StateError(f"{type(error).__name__}: {error}")
+            failure.__cause__ = error
         answers = self.said((own, None if failure is None else failure.as_data()))
         if failure is not None:
             raise failure
@@ -74,8 +72,8 @@ class RankGroup:
         return self.done(lambda: work() if self.world.rank == 0 else None)[0]
 
     def _distributed(self) -> ModuleType:
-        distributed = sys.modules.get("torch.distributed")
-        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        distributed = torch.distributed
+        if not distributed.is_available() or not distributed.is_initialized():
             raise StateError(
                 f"this is rank {self.world.rank} of {self.world.size}, and torch.distributed is not initialised",
                 "call torch.distributed.init_process_group() first: ranks have to agree on a checkpoint",

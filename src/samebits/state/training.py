@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -284,16 +284,12 @@ class Training:
         return tuple(name for name, one in self.objects.items() if isinstance(one, DataLoader))
 
     def _restore(self, restorings: list[Restoring]) -> None:
-        done: list[Restoring] = []
-        try:
+        with ExitStack() as undoing:
             for restoring in restorings:
-                done.append(restoring)
-                restoring.do()
-        except BaseException:
-            for restoring in reversed(done):
                 if restoring.undo is not None:
-                    restoring.undo()
-            raise
+                    undoing.callback(restoring.undo)
+                restoring.do()
+            undoing.pop_all()
 
     def _ranks(self) -> RankGroup:
         self._group = self._group.renewed()

@@ -48,6 +48,8 @@ class ExpectedBits:
     def __init__(self, test: str, path: Path, seed: int, writes: str, again: str) -> None:
         self._test, self._path, self._seed, self._writes, self._again = test, path, seed, writes, again
         self._found: dict[str, str] = {}
+        self._names: list[str] = []
+        self._locked: Mapping[str, str] = {}
         self._unknown = self._digest = ""
         self._environment: Environment | None = None
 
@@ -79,15 +81,28 @@ class ExpectedBits:
         if twice is not None:
             raise UsageError(f"{twice!r} was named twice in {self._test}", "give every value a name of its own")
         self._found |= digests
+        self._names.append(name)
         if self._writes == "all":
             return
         expected = self._expected()
         if expected is not None:
-            self._compare(name, digests, expected, value)
+            self._locked = expected.tensors
+            self._compare(name, digests, value)
 
     def begin(self) -> None:
         """Forget what an earlier run of the same test named."""
-        self._found, self._unknown = {}, ""
+        self._found, self._names, self._locked, self._unknown = {}, [], {}, ""
+
+    @property
+    def lacking(self) -> str:
+        """Which tensor is locked with what was named and is gone, once the test is over; empty if none is."""
+        for name in self._names:
+            # What has one digest can have lost nothing; what goes on from this name may be another one.
+            deeper = () if name in self._found else (f"{name}.", f"{name}[", f"{name}{{")
+            gone = next((path for path in self._locked if path.startswith(deeper) and path not in self._found), None)
+            if gone is not None:
+                return str(DivergenceError(f"{name!r} of {self._test} lacks {gone!r}, which is locked", self._accept))
+        return ""
 
     @property
     def named(self) -> NamedByTest | None:
@@ -149,19 +164,15 @@ class ExpectedBits:
             raise LockfileError(why, "take an environment that has xxhash, or has not, as the locked one")
         return locked
 
-    def _compare(self, name: str, digests: Mapping[str, str], locked: LockedTensors, value: object) -> None:
-        # The name itself, or with what leads to a tensor behind it.
-        deeper = (f"{name}.", f"{name}[", f"{name}{{")
-        own = {path: one for path, one in locked.tensors.items() if path == name or path.startswith(deeper)}
-        missing = [path for path in digests if path not in own]
-        if missing and self._writes == "new" and not own:
-            return
+    def _compare(self, name: str, digests: Mapping[str, str], value: object) -> None:
+        own = {path: self._locked[path] for path in digests if path in self._locked}
         if not own:
+            if self._writes == "new":
+                return
             raise self._missing(f"{name!r} of {self._test} is not locked")
-        gone = [path for path in own if path not in digests]
-        if missing or gone:
-            what = f"has {missing[0]!r}, which is not locked" if missing else f"lacks {gone[0]!r}, which is locked"
-            raise DivergenceError(f"{name!r} of {self._test} {what}", self._accept)
+        missing = next((path for path in digests if path not in own), None)
+        if missing is not None:
+            raise DivergenceError(f"{name!r} of {self._test} has {missing!r}, which is not locked", self._accept)
         differing = [path for path, digest in digests.items() if digest != own[path]]
         if differing:
             first, many = differing[0], f"; {len(differing)} of {len(own)} tensors differ" if len(own) > 1 else ""

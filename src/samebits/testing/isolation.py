@@ -22,7 +22,8 @@ from samebits.workspace.workspace import Workspace
 
 # What pytest itself, or a plugin that distributes tests, sets for the processes it starts.
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
-_SETTINGS, _CALL, _REPORTS = "settings.json", "call", "reports.jsonl"
+# In the folder of a call: how generators are treated, where it is recorded, and what pytest made of it.
+_SETTINGS, CALL, _REPORTS = "settings.json", "call", "reports.jsonl"
 _MOST_PRINTED = 4000
 # This file belongs to a plugin, and it is loaded before pytest, which would like to rewrite its asserts.
 _LOADED_BEFORE = "ignore:Module already imported so cannot be rewritten; samebits:pytest.PytestAssertRewriteWarning"
@@ -62,11 +63,11 @@ def isolated_call(folder: Path, test: str, args: Sequence[str], settings: Mappin
     reports = [json.loads(line) for line in lines]
     if outcome.exit_code == 1 or (outcome.exit_code == 0 and any(one["outcome"] == "skipped" for one in reports)):
         return IsolatedCall(None, outcome.exit_code == 1, reports, printed)
-    if outcome.exit_code != 0 or not is_complete(folder / _CALL):
+    if outcome.exit_code != 0 or not is_complete(folder / CALL):
         errors = outcome.folder.stderr.read_text(errors="replace")
         said = f"{printed}\n{errors}".strip()[-_MOST_PRINTED:]
         raise ScriptFailedError(f"{test} did not run in a process of its own: pytest {outcome.described}", said)
-    return IsolatedCall(read_call(folder / _CALL), False, reports, printed)
+    return IsolatedCall(read_call(folder / CALL), False, reports, printed)
 
 
 # ---- in that process -------------------------------------------------------------------------------------------------
@@ -80,13 +81,6 @@ def read_settings(folder: Path) -> Mapping[str, Setting]:
         return {name: from_data(Setting, one) for name, one in content.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise RecordingError(f"{folder} holds no task: {error}", hint) from error
-
-
-def call_folder(folder: Path) -> Path:
-    """Where the call is recorded."""
-    path = folder / _CALL
-    path.mkdir()
-    return path
 
 
 def keep(folder: Path, report: Mapping[str, Any]) -> None:

@@ -60,7 +60,7 @@ def recorded_call(
 ) -> RecordedCall:
     """Call a function, and know what it did; what it raises is raised.
 
-    The folder is a new one, for the recording; `entering` watches what no seed holds.
+    The folder is made, for the recording; `entering` watches what no seed holds.
     """
     from samebits.agent.outcome import digests_of_reach, digests_of_result
 

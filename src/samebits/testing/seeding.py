@@ -6,7 +6,6 @@ What enters of that, the clock, entropy and ids, is told where two runs differ, 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -70,13 +69,6 @@ def untouched(treatment: Treatment) -> list[str]:
     return [
         f"{context.factor} is not varied everywhere: {why}" for context in contexts if (why := context.taken_before())
     ]
-
-
-def seed_torch(seed: int) -> None:
-    """Seed torch on every device from a seed that others seed something else from; nothing where it is not loaded."""
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "manual_seed"):
-        torch.manual_seed(derive(seed, "torch", bits=32))
 
 
 class Entering:

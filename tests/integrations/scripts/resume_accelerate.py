@@ -1,11 +1,11 @@
 import os
-import random
 import sys
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
+from planted import Noisy, network
 from torch import nn
 
 from samebits.integrations.accelerate import Loader
@@ -13,18 +13,10 @@ from samebits.integrations.accelerate import Loader
 IS_OURS = "ours" in sys.argv
 
 
-class Noisy(torch.utils.data.Dataset):
-    def __len__(self):
-        return 40
-
-    def __getitem__(self, index):
-        return torch.full((6,), index / 40) + random.random(), index % 3
-
-
 if __name__ == "__main__":
     set_seed(1)
     accelerator = Accelerator(cpu=True)
-    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
+    model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     loader = torch.utils.data.DataLoader(Noisy(), batch_size=8, shuffle=True)
     if IS_OURS:

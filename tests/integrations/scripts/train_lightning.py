@@ -1,62 +1,26 @@
-import os
-import random
-import sys
-
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from planted import Evaluation, Files, network, noisy
 from torch import nn
-
-FAULTS = sys.argv[1:]
-
-
-class Files(torch.utils.data.Dataset):
-    def __init__(self, folder):
-        self.names = sorted(os.listdir(folder))
-        if "unsorted" in FAULTS:
-            self.names = os.listdir(folder)
-
-    def __len__(self):
-        return len(self.names)
-
-    def __getitem__(self, index):
-        number = int(self.names[index].split("-")[1])
-        return torch.arange(6.0) * number / 100, number % 3
-
-
-def noisy(samples):
-    x, y = torch.utils.data.default_collate(samples)
-    seed = torch.initial_seed() % 1000
-    if "collator" in FAULTS:
-        seed = int.from_bytes(os.urandom(2), "little")
-    return x + torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)), y
 
 
 class Classifier(L.LightningModule):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
-        self.rng = random.Random(3)
-        if "evaluation" in FAULTS:
-            self.rng = random.Random()
-        self.threshold = 1.0
+        self.net, self.evaluation = network(), Evaluation()
 
     def training_step(self, batch, batch_idx):
-        x, y = batch
-        loss = nn.functional.cross_entropy(self.net(x), y) * self.threshold
+        loss = nn.functional.cross_entropy(self.net(batch["x"]), batch["labels"]) * self.evaluation.threshold
         self.log("loss", loss, prog_bar=True)
         return loss
 
     def validation_step(self, batch, batch_idx):
-        x, y = batch
-        self.log("accuracy", self.net(x).argmax(1).eq(y).float().mean())
-        self.threshold = 1 + self.rng.random() / 10
+        self.log("accuracy", self.net(batch["x"]).argmax(1).eq(batch["labels"]).float().mean())
+        self.evaluation.draw()
 
     def on_validation_epoch_end(self):
-        names = sorted({"recall", "precision", "top1", "top5"})
-        if "metric" in FAULTS:
-            names = list({"recall", "precision", "top1", "top5"})
-        self.threshold += sum(len(name) * 0.01**place for place, name in enumerate(names))
+        self.evaluation.score()
 
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), lr=0.01)

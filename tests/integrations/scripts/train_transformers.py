@@ -1,70 +1,31 @@
-import os
-import random
-import sys
-
-import torch
+from planted import FAULTS, Evaluation, Files, network, noisy
 from torch import nn
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
-
-FAULTS = sys.argv[1:]
-
-
-class Files(torch.utils.data.Dataset):
-    def __init__(self, folder):
-        self.names = sorted(os.listdir(folder))
-        if "unsorted" in FAULTS:
-            self.names = os.listdir(folder)
-
-    def __len__(self):
-        return len(self.names)
-
-    def __getitem__(self, index):
-        number = int(self.names[index].split("-")[1])
-        return {"x": torch.arange(6.0) * number / 100, "labels": number % 3}
-
-
-def noisy(samples):
-    batch = torch.utils.data.default_collate(samples)
-    seed = torch.initial_seed() % 1000
-    if "collator" in FAULTS:
-        seed = int.from_bytes(os.urandom(2), "little")
-    batch["x"] += torch.randn(batch["x"].shape, generator=torch.Generator().manual_seed(seed))
-    return batch
 
 
 class Classifier(nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
-        self.threshold = 1.0
+        self.net = network()
 
     def forward(self, x, labels):
         outputs = self.net(x)
-        return {"loss": nn.functional.cross_entropy(outputs, labels) * self.threshold, "logits": outputs}
+        return {"loss": nn.functional.cross_entropy(outputs, labels) * evaluation.threshold, "logits": outputs}
 
 
-class Thresholds(TrainerCallback):
-    def __init__(self, model):
-        self.model = model
-        self.rng = random.Random(3)
-        if "evaluation" in FAULTS:
-            self.rng = random.Random()
-
+class Drawing(TrainerCallback):
     def on_evaluate(self, args, state, control, **kwargs):
-        self.model.threshold += self.rng.random() / 10
+        evaluation.draw()
 
 
 def metrics(predictions):
-    names = sorted({"recall", "precision", "top1", "top5"})
-    if "metric" in FAULTS:
-        names = list({"recall", "precision", "top1", "top5"})
-    model.threshold = 1 + sum(len(name) * 0.01**place for place, name in enumerate(names))
+    evaluation.score()
     return {"accuracy": float((predictions.predictions.argmax(1) == predictions.label_ids).mean())}
 
 
 if __name__ == "__main__":
     set_seed(1)
-    model, data = Classifier(), Files("samples")
+    data, evaluation = Files("samples"), Evaluation()
     args = TrainingArguments(
         "out",
         num_train_epochs=2,
@@ -79,12 +40,12 @@ if __name__ == "__main__":
         full_determinism="full-determinism" in FAULTS,
     )
     trainer = Trainer(
-        model,
+        Classifier(),
         args,
         train_dataset=data,
         eval_dataset=data,
         data_collator=noisy,
         compute_metrics=metrics,
-        callbacks=[Thresholds(model)],
+        callbacks=[Drawing()],
     )
     trainer.train()

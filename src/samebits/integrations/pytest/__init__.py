@@ -48,10 +48,12 @@ _HELP = (
 
 def seed_torch(seed: int) -> None:
     """What pytest-randomly calls wherever it seeds Python and NumPy; torch is not loaded for it."""
-    if "torch" in sys.modules:
-        from samebits.testing.seeding import seed_torch as seed_it
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "manual_seed"):
+        from samebits.base.seeds import derive
 
-        seed_it(seed)
+        # Of one seed that others seed something else from.
+        torch.manual_seed(derive(seed, "torch", bits=32))
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------
@@ -188,6 +190,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
             f"{item.name} was called by another plugin, so it was neither repeated nor recorded: inside it, "
             "samebits.assert_repeats() calls any function twice"
         )
+    if known.fixture is not None and (lacking := known.fixture.lacking):
+        fail(lacking)
     named = known.result()
     if named is not None and named.unknown:
         pytest.skip(named.unknown)

@@ -1,34 +1,33 @@
-"""Several runs of one test, in this process or each in one of its own, and the comparison of them."""
+"""Several runs of one test, in this process or each in one of its own, and the comparison of them.
+
+It is imported once a test has asked for samebits, and may import what it likes.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
+from samebits.base.errors import SamebitsError, UnseenWarning
 from samebits.integrations.pytest.asked import Repetition, fail, id_of, known_of, named_in, options_of, treat
-
-if TYPE_CHECKING:
-    from samebits.testing.repeats import RecordedCall
+from samebits.testing import isolation
+from samebits.testing.expected import unlike
+from samebits.testing.repeats import RecordedCall, difference, nothing_in, recorded_call, unseen_in
+from samebits.testing.seeding import MOST_TOLD, varied
 
 
 def is_async(function: object) -> bool:
     """Whether it is as it was written: a plugin that can call it may put a plain function in its place."""
-    import inspect
-
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
     """Make the runs of a test, and fail it where one diverges from the first."""
-    from tempfile import TemporaryDirectory
-
-    from samebits.base.errors import SamebitsError
-    from samebits.testing.expected import unlike
-    from samebits.testing.repeats import difference, nothing_in, unseen_in
-
     calls: list[RecordedCall] = []
     first: Mapping[str, str] = {}
     with TemporaryDirectory(prefix="samebits-") as home:
@@ -49,8 +48,6 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
         if not first and not any(call.has_anything for call in calls):
             fail(f"{nothing_in(name)}{f', and {unseen}' if unseen else ''}")
     if unseen:
-        from samebits.base.errors import UnseenWarning
-
         item.warn(UnseenWarning(unseen))
 
 
@@ -70,8 +67,6 @@ def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> st
 
 
 def _entered(lines: list[str]) -> str:
-    from samebits.testing.seeding import MOST_TOLD
-
     more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
     told = [*lines[:MOST_TOLD], *more]
     return "".join(["; what no seed holds was seen to enter:", *(f"\n  {line}" for line in told)]) if lines else ""
@@ -80,8 +75,6 @@ def _entered(lines: list[str]) -> str:
 def _one_of_several(
     item: pytest.Function, request: Repetition, before: list[RecordedCall], folder: Path
 ) -> RecordedCall:
-    from samebits.base.errors import SamebitsError
-
     one, number = _in_own_process if request.is_isolated else _in_this_process, len(before)
     if number == 0:
         return one(item, request, number, folder)
@@ -99,17 +92,12 @@ def _one_of_several(
 
 
 def _in_this_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
-    import inspect
-
-    from samebits.testing.repeats import recorded_call
-
     if number:
         _make_fixtures_again(item, number)
     treat(item, ("call",), number)
     function = item.obj
     if is_async(inspect.unwrap(function)):
         fail("an async test cannot be called twice in one process: add isolated=True")
-    folder.mkdir()
     return recorded_call(folder, function, (), _arguments(item), known_of(item).entering)
 
 
@@ -133,12 +121,9 @@ def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
 
 
 def _in_own_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
-    from samebits.base.errors import SamebitsError
-    from samebits.testing import isolation, seeding
-
     known = known_of(item)
     try:
-        settings = seeding.varied(request.vary, number)
+        settings = varied(request.vary, number)
         found = isolation.isolated_call(folder, id_of(item), _arguments_for(item), settings)
     except SamebitsError as error:
         fail(str(error))
@@ -175,10 +160,7 @@ def _arguments_for(item: pytest.Function) -> list[str]:
 
 def call_for_another_process(item: pytest.Function, folder: Path) -> None:
     """One run of a test, for the process that compares it with others."""
-    from samebits.testing import isolation
-    from samebits.testing.repeats import recorded_call
-
-    recorded_call(isolation.call_folder(folder), item.obj, (), _arguments(item), known_of(item).entering)
+    recorded_call(folder / isolation.CALL, item.obj, (), _arguments(item), known_of(item).entering)
 
 
 # ---- what pytest made of it ------------------------------------------------------------------------------------------
@@ -186,9 +168,7 @@ def call_for_another_process(item: pytest.Function, folder: Path) -> None:
 
 def keep_for_other_process(config: pytest.Config, report: pytest.TestReport, is_missed: bool, folder: Path) -> None:
     """Keep what pytest makes of the test, or of its setup or teardown, for the process that compares."""
-    from samebits.testing.isolation import keep
-
-    keep(folder, config.hook.pytest_report_to_serializable(config=config, report=report))
+    isolation.keep(folder, config.hook.pytest_report_to_serializable(config=config, report=report))
     if is_missed:
         # A strict xfail that passed: its runs can be compared, and the other process fails the test.
         report.outcome = "passed"
