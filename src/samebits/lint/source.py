@@ -47,12 +47,16 @@ def read_sources(paths: Iterable[str | Path]) -> list[Source]:
 def _read(path: str) -> Source | None:
     try:
         with tokenize.open(path) as file:
-            text = file.read()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            return parse(path, file.read())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def parse(path: str, text: str) -> Source:
+    """A file whose text is known; raises what `ast.parse` does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(text)
     parents, mentions = dict[ast.AST, ast.AST](), dict[str, list[ast.expr]]()
     for node in ast.walk(tree):
         parents.update((child, node) for child in ast.iter_child_nodes(node))
