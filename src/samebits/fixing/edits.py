@@ -1,6 +1,6 @@
 """Edits of source files by position: every byte that no edit names stays as it is.
 
-Encoding, byte-order mark and line endings are those of the file. Files are written all or none, each beside its old
+Encoding, byte-order mark and line endings are those of the file. Sources are written all or none, each beside its old
 self and then renamed, and only where they still hold what was read.
 """
 

@@ -50,6 +50,39 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.path, finding.line))
 
 
+@dataclass(frozen=True)
+class SeedOption:
+    """An option of a command line that takes a seed.
+
+    Attributes:
+        call: that declares it.
+        name: of the variable.
+        shown: what is typed.
+        is_unread: nothing reads it.
+        is_none: it is None unless it is given.
+    """
+
+    call: ast.Call
+    name: str
+    shown: str
+    is_unread: bool
+    is_none: bool
+
+
+def seed_options(sources: list[Source]) -> list[SeedOption]:
+    """The options for seeds of a program that can be followed: none where its namespace is handed on as a whole."""
+    program = _Program(sources)
+    options = [one for source in sources for one in _arguments(source) if isinstance(one.node, ast.Call)]
+    return [
+        SeedOption(
+            one.node, one.name, one.shown, not program.reads(one.name), one.default is None or _is_none(one.default)
+        )
+        for one in options
+        if isinstance(one.node, ast.Call) and _SEED_NAME.fullmatch(one.name) and one.owner is None
+        if not one.is_required and not program.hides
+    ]
+
+
 def _arguments(source: Source) -> Iterator[_Argument]:
     for node in ast.walk(source.tree):
         if _is_option(node):
@@ -91,7 +124,7 @@ class _Program:
         """What is the matter with a seed argument; empty if nothing is, or if that cannot be known."""
         scope = [*ast.walk(argument.owner)] if argument.owner else [node for _, node in self.nodes]
         hides = _catches_all(scope) if argument.owner else self.hides
-        if not (any(_is_name(node, argument.name) for node in scope) if argument.owner else self._reads(argument.name)):
+        if not (any(_is_name(node, argument.name) for node in scope) if argument.owner else self.reads(argument.name)):
             return "" if hides else f"{argument.shown} is never read, so it seeds nothing"
         is_none = not argument.is_required and (argument.default is None or _is_none(argument.default))
         if not is_none or any(_replaces(node, argument.name) for node in scope):
@@ -100,7 +133,7 @@ class _Program:
         so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
         return f"{argument.shown} is None unless it is given, and {so}"
 
-    def _reads(self, name: str) -> bool:
+    def reads(self, name: str) -> bool:
         """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option."""
         return any(
             (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load))
