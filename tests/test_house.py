@@ -21,7 +21,7 @@ BUDGET = {
     "agent": 6000,
     "base": 900,
     "bits": 950,
-    "checking": 4350,
+    "checking": 4700,
     "cli": 1100,
     "comparison": 1600,
     "data": 1900,

@@ -310,6 +310,12 @@ CURES = {
         "jobs = {pool.submit(f, n) for n in range(3)}\nfor job in as_completed(jobs):  # <-\n    print(job.result())\n",
         "jobs = dict.fromkeys(pool.submit(f, n) for n in range(3))\nfor job in jobs:  # <-\n    print(job.result())\n",
     ),
+    "tasks that are started there": (
+        "completion-order",
+        "concurrent.futures.as_completed",
+        "rows = [job.result() for job in as_completed(pool.submit(f, n) for n in range(3))]  # <-\n",
+        "rows = [job.result() for job in [pool.submit(f, n) for n in range(3)]]  # <-\n",
+    ),
     "imap": (
         "completion-order",
         "Pool.imap_unordered",
@@ -436,6 +442,12 @@ REFUSED = {
         "",
         "own = set(ps)\nown.add(p)\nclip_grad_norm_(list(own), 1.0)  # <-\n",
         "only a set",
+    ),
+    "a set that is made elsewhere": (
+        "memory-addresses",
+        "",
+        "def f(own: set):\n    clip_grad_norm_(list(own), 1.0)  # <-\ndef g():\n    own = {p for p in ps}\n",
+        "not known how",
     ),
     "a time limit": (
         "completion-order",

@@ -330,7 +330,10 @@ def _made(own: Original, node: ast.expr) -> list[ast.expr]:
     """The expressions that make what a name stands for, or the expression itself."""
     if not isinstance(node, ast.Name):
         return [node]
+    here = own.source.function_of(node)
     mentions = own.source.mentions.get(node.id, [])
+    if not isinstance(here, ast.Module):
+        mentions = [one for one in mentions if own.source.function_of(one) is here]
     for one in mentions:
         parent = own.source.parents[one]
         is_call = isinstance(parent, ast.Call) and one in parent.args
@@ -375,6 +378,10 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
             else:
                 edits += _as_keys(own, call.args[0])
         (start, stop), (first, last) = own.span(call), own.span(call.args[0])
+        if isinstance(call.args[0], ast.GeneratorExp):
+            # All tasks are started before the first one is waited for.
+            edits += [Edit(start, first + 1, "["), Edit(last - 1, stop, "]")]
+            continue
         edits += [Edit(start, first, ""), Edit(last, stop, "")]
     effect = "results come in the order of their tasks, so one that takes long is waited for"
     return Cure({own.path: edits}, "takes results in the order of their tasks", effect)
