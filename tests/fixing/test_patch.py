@@ -160,9 +160,13 @@ CURES = {
             parser.add_argument("--seed", type=int)
             return parser.parse_args()
 
+        def made(seed=None):
+            np.random.seed(seed)
+            return torch.rand(3)  # <-
+
         def main():
             args = parse()
-            print(torch.rand(3))  # <-
+            print(made())
         """,
         """
         import argparse
@@ -173,10 +177,14 @@ CURES = {
             parser.add_argument("--seed", type=int, default=0)
             return parser.parse_args()
 
+        def made(seed=None):
+            np.random.seed(seed)
+            return torch.rand(3)  # <-
+
         def main():
             args = parse()
             torch.manual_seed(args.seed)
-            print(torch.rand(3))  # <-
+            print(made())
         """,
     ),
     "an option that is None": (

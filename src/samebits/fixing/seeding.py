@@ -101,7 +101,7 @@ def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
             continue
         edits = list(_default(own, option.call)) if option.is_none else []
         for statement, namespace in _parsings(own):
-            if any(site.path == own.path and site.line <= statement.lineno for site in _sites(wanted)):
+            if any(_is_before(own, site, statement) for site in _sites(wanted)):
                 continue
             at = own.end_of_line(statement.end_lineno or 0)
             indent = own.lines[statement.lineno - 1][: statement.col_offset]
@@ -127,6 +127,16 @@ def seed_of_default(files: Sources, wanted: Wanted) -> Cure:
 
 def _sites(wanted: Wanted) -> list[Site]:
     return [one for one in (wanted.site, *wanted.others) if one is not None]
+
+
+def _is_before(own: Original, site: Site, statement: ast.stmt) -> bool:
+    """Whether a line stands above a statement, in the same function."""
+    holder = own.source.function_of(statement)
+    if isinstance(holder, Function):
+        is_same = holder.lineno <= site.line <= (holder.end_lineno or 0)
+    else:
+        is_same = site.function == "<module>"
+    return site.path == own.path and is_same and site.line <= statement.lineno
 
 
 def _default(own: Original, call: ast.Call) -> Iterator[Edit]:

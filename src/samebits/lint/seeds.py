@@ -134,9 +134,14 @@ class _Program:
         return f"{argument.shown} is None unless it is given, and {so}"
 
     def reads(self, name: str) -> bool:
-        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option."""
+        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option, or `random.seed(1)`."""
         return any(
-            (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load))
+            (
+                isinstance(node, ast.Attribute)
+                and node.attr == name
+                and isinstance(node.ctx, ast.Load)
+                and not (isinstance(call := source.parents[node], ast.Call) and call.func is node)
+            )
             or (isinstance(node, ast.Constant) and node.value == name and not any(map(_is_option, source.around(node))))
             for source, node in self.nodes
         )

@@ -106,7 +106,7 @@ def command(
         text += f"\n\n{experiment_text(experiment_in(home, verdict.runs))}"
     patch = verdict.patch
     if patch is not None and patch.proven and not form.IS_DATA:
-        text += f"\n\n{patch.diff.rstrip()}"
+        text += f"\n\n{patch.diff.rstrip().replace(chr(13), '')}"
     is_partial = verdict.signal is not None or (patch is not None and verdict.kind == "different")
     options.end(form, text, verdict.exit_code, verdict.error, is_partial=is_partial)
 
