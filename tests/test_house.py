@@ -26,7 +26,7 @@ BUDGET = {
     "comparison": 1600,
     "data": 1900,
     "factors": 4900,
-    "fixing": 1500,
+    "fixing": 1550,
     "integrations": 1350,
     "launch": 1250,
     "lint": 1250,

@@ -8,12 +8,13 @@ import pytest
 
 from samebits.base.errors import InterruptError, UsageError
 from samebits.base.sites import Site
-from samebits.checking.mending import Checked, Mending, need_to_fix, patched
+from samebits.checking.mending import Checked, Mending, file_of, need_to_fix, patched
 from samebits.checking.plan import CheckRequest
+from samebits.checking.pool import RunPool
 from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch, RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.fixing.cures import Sources, Wanted
-from samebits.fixing.edits import original
+from samebits.fixing.edits import NoCureError, original
 from samebits.launch.command import Command
 
 TEXT = "import os\nimport random\n\nx = os.listdir('.')\ny = random.random()\nz = list(set(x))\n"
@@ -190,3 +191,56 @@ def test_a_patch_needs_copies() -> None:
     """With one folder for all runs there is nowhere to prove it."""
     with pytest.raises(UsageError, match="--isolation none"):
         CheckRequest(COMMAND, patch="diff", isolation="none")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a script, links, an environment, data, and something beside it."""
+    own = tmp_path / "project"
+    packages = own / ".venv" / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (own / ".venv" / "pyvenv.cfg").touch()
+    for path in (own / "train.py", own / "shared.py", packages / "inside.py", tmp_path / "beside.py"):
+        path.write_text("x = 1\n")
+    (own / "link.py").symlink_to("train.py")
+    (own / "out.py").symlink_to("../beside.py")
+    (own / "broken.py").write_text("x = (\n")
+    monkeypatch.chdir(own)
+    return own
+
+
+def test_what_may_be_changed_lies_in_the_folder(project: Path, tmp_path: Path) -> None:
+    """A link within it leads to the file that is changed; what is shared, installed or outside is left alone."""
+    (tmp_path / "home").mkdir()
+    pool = RunPool(CheckRequest(COMMAND, share=("shared.py",)), tmp_path / "home")
+    refused = {
+        "out.py": "lies outside of the folder",
+        "../beside.py": "lies outside of the folder",
+        ".venv/lib/site-packages/inside.py": "is an installed package's",
+        "shared.py": "is not in the copies of the folder",
+        "broken.py": "cannot be read as Python",
+        "gone.py": "is not in the copies of the folder",
+    }
+    try:
+        for name, why in refused.items():
+            with pytest.raises(NoCureError, match=why):
+                file_of(pool, str(project / name))
+        with pytest.raises(NoCureError, match="is no file"):
+            file_of(pool, "<string>")
+        (project / "train.py").write_text("x = 2\n")  # after it was copied
+
+        assert file_of(pool, str(project / "link.py")) == original(str(project / "train.py"), b"x = 1\n")
+    finally:
+        pool.close()
+
+
+def test_copies_hold_what_is_to_be_proved(project: Path, tmp_path: Path) -> None:
+    """And the file itself stays as it is."""
+    (tmp_path / "home").mkdir()
+    path = str(project / "train.py")
+    pool = RunPool(CheckRequest(COMMAND), tmp_path / "home", replaced={path: b"x = 3\n"})
+    try:
+        assert file_of(pool, path).content == b"x = 3\n"
+        assert Path(path).read_bytes() == b"x = 1\n"
+    finally:
+        pool.close()

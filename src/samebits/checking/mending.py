@@ -102,7 +102,7 @@ def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> 
         for path in dict.fromkeys([*paths, one.script, *(site.path for site in sites)]):
             if path and path not in known:
                 try:
-                    known[path] = _read(pool, path)
+                    known[path] = file_of(pool, path)
                     known[os.path.realpath(path)] = known[path]
                 except NoCureError as error:
                     known[path] = error
@@ -116,8 +116,8 @@ def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> 
     return Sources(read, paths)
 
 
-def _read(pool: RunPool, path: str) -> Original:
-    """A file of the user's, as the command found it."""
+def file_of(pool: RunPool, path: str) -> Original:
+    """A file of the user's, as the command found it; NoCureError where it must not be edited, or cannot."""
     real, folder = os.path.realpath(path), pool.workspace.folder
     if not path.startswith(os.sep):
         raise NoCureError(f"{path} is no file")
