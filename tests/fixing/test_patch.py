@@ -368,6 +368,12 @@ CURES = {
         "parser.add_argument('--seed', default=int(time.time()) % 1000)  # <-\n",
         "parser.add_argument('--seed', default=0)  # <-\n",
     ),
+    "the default of a function's option": (
+        "clock",
+        "time.time",
+        "@click.option('--seed', type=int, default=lambda: int(time.time()))  # <-\ndef run(seed):\n    pass\n",
+        "@click.option('--seed', type=int, default=0)  # <-\ndef run(seed):\n    pass\n",
+    ),
     "one of two": (
         "os-entropy",
         "random.SystemRandom",

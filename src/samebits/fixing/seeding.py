@@ -249,7 +249,8 @@ def seed_fixed(files: Sources, wanted: Wanted) -> Cure:
         target = _seed_around(own, call)
         if target is None:
             raise NoCureError("what is read there is no seed")
-        text, needed = _number(own, target)
+        is_default = isinstance(own.source.parents[target], ast.keyword)
+        text, needed = ("0", []) if is_default else _number(own, target)
         edits.append(Edit(*own.span(target), text))
         openings += needed
     if not edits:
