@@ -166,7 +166,7 @@ def renamed(own: Original, name: ast.AST, new: str) -> Edit:
 
 # ---- orders
 
-_LISTINGS = ("listdir", "scandir", "iterdir", "glob", "iglob", "rglob", "iglob")
+_LISTINGS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
 _ANOTHER_ORDER = "what comes in this order may get other numbers than before: which class is which, say"
 
 
@@ -178,7 +178,7 @@ def sort_listing(files: Sources, wanted: Wanted) -> Cure:
         is_walk = wanted.called.endswith("walk")
         one = Wanted(wanted.factor, site, wanted.called)
         sort = _sort_walk if is_walk else _sort_call
-        for call in _called_at(own, one, ("walk", "fwalk") if is_walk else _LISTINGS):
+        for call in _called_at(own, one, {"walk", "fwalk"} if is_walk else _LISTINGS):
             edits.setdefault(own.path, []).extend(sort(own, call))
     return Cure(edits, "sorts the listing", _ANOTHER_ORDER)
 
@@ -223,35 +223,11 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
     return [edit for node in (call, *inner) for edit in wrapped(own, node, "sorted(", ")")]
 
 
+# Functions that take the members of what they are given in its order.
 _TAKERS = {"enumerate", "zip", "zip_longest", "accumulate", "combinations", "deque", "extend", "fromiter", "islice"}
-_TAKERS |= {
-    "permutations",
-    "chain",
-    "cycle",
-    "dict",
-    "filter",
-    "from_iterable",
-    "fromkeys",
-    "iter",
-    "join",
-    "map",
-    "str",
-}
-_TAKERS |= {
-    "product",
-    "reduce",
-    "starmap",
-    "sum",
-    "min",
-    "max",
-    "sorted",
-    "repr",
-    "reversed",
-    "array",
-    "tensor",
-    "list",
-}
-_TAKERS |= {"tuple"}
+_TAKERS |= {"permutations", "chain", "cycle", "dict", "filter", "from_iterable", "fromkeys", "iter", "join", "map"}
+_TAKERS |= {"product", "reduce", "starmap", "sum", "min", "max", "sorted", "repr", "str", "reversed", "list", "tuple"}
+_TAKERS |= {"array", "tensor"}
 
 
 def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
@@ -292,9 +268,6 @@ def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
     if isinstance(parent, ast.Call) and parent.args == [node] and dotted(parent.func) == "list":
         _, stop = own.span(node)
         return [renamed(own, parent.func, "sorted"), Edit(stop, stop, ", key=str")]
-    is_bare = isinstance(node, ast.GeneratorExp)
-    if is_bare:
-        raise NoCureError("the set is made within the call")
     return wrapped(own, node, "sorted(", ", key=str)")
 
 
@@ -304,11 +277,8 @@ def number_of_text(files: Sources, wanted: Wanted) -> Cure:
     crc32 = f"{name_of(own, 'zlib')}.crc32"
     for call in calls_at(own, wanted.place, ("hash",)):
         if len(call.args) == 1 and isinstance(call.func, ast.Name):
-            is_text = files.flow.of(call.args[0]).kind == "plain" or isinstance(call.args[0], ast.JoinedStr)
-            start, stop = own.span(call)
-            given = own.written(call.args[0])
-            text = f"({given})" if is_text and not isinstance(call.args[0], ast.Name | ast.Attribute) else given
-            edits.append(Edit(start, stop, f"{crc32}({text if is_text else f'repr({given})'}.encode())"))
+            # What is hashed may be no text: a tuple, an enum.
+            edits.append(Edit(*own.span(call), f"{crc32}(repr({own.written(call.args[0])}).encode())"))
     if not edits:
         raise NoCureError("the line does not show a call of hash()")
     effect = "texts get other numbers than before, from 0 to 2**32 - 1"
