@@ -85,8 +85,8 @@ def command(
     samebits check --fix train.py
 
     Each run begins in a copy of the current folder; {run} in COMMAND is a folder of the run's own.
-    Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, 1
-    different bits, 2 undecided.
+    Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, or a
+    patch was applied that needs no pin, 1 different bits, 2 undecided.
     """
     _warn_of_options_behind(command)
     config = read_config()
