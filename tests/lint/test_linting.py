@@ -105,6 +105,18 @@ def test_a_byte_order_mark_and_another_encoding_are_read(tmp_path: Path) -> None
     assert [(Path(one.path).name, one.line) for one in lint([tmp_path]).findings] == [("a.py", 3), ("b.py", 5)]
 
 
+def test_a_file_that_was_not_given_may_seed(tmp_path: Path) -> None:
+    """A script is told that nothing seeds only where all that it imports of its own was read."""
+    script = (
+        "import torch\nfrom tools import start\nstart()\nnet = torch.nn.Linear(1, 1)\nnet(x).backward()\nsgd.step()\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    (tmp_path / "tools.py").write_text("import torch\ndef start():\n    torch.set_num_threads(1)\n")
+
+    assert codes(lint([tmp_path / "train.py"])) == []
+    assert codes(lint([tmp_path])) == ["SB101"]
+
+
 def notebook(*cells: str) -> str:
     kinds = [{"cell_type": "code", "source": [text]} for text in cells]
     return json.dumps({"cells": [{"cell_type": "markdown", "source": "# seed"}, *kinds]})

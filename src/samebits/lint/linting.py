@@ -20,7 +20,7 @@ from samebits.lint.source import Source, UnreadableError, parsed, text_of, witho
 _PASSED_BY = {"tests", "test", "docs", "node_modules", "site-packages", "build", "dist", "__pycache__"}
 _NO_TRAINING = re.compile(r"(setup|conf|conftest|test_\w+|\w+_test|noxfile)\.py")
 # What makes a file matter to what is found in others: it may seed, restore, or lead to one that does.
-_CONTEXT = ("torch", "seed", "random", "rng", "state")
+_CONTEXT = ("import", "seed", "rng", "state")
 _GENERATED = re.compile(r"\A(#.*\n)*#.*(@generated|do not edit)", re.IGNORECASE)
 _IGNORED = re.compile(r"#\s*samebits:\s*ignore\[(?P<codes>[\w\s,]*)\](?P<reason>.*)")
 

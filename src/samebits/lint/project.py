@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -166,11 +168,15 @@ class Project:
         """Which generators a script seeds: `torch`, `numpy`, `random`; `*` where a helper elsewhere may seed any."""
         if entry not in self._seeds:
             imported = self.closure(entry) - {entry}
-            self._seeds[entry] = frozenset(
+            found = {
                 library
                 for library, holders in self._seeding.items()
                 if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
-            )
+            }
+            beside = [one for one in imported if PurePath(one.path).parent == PurePath(entry.path).parent]
+            if any(map(self._imports_unseen, (entry, *beside))):
+                found.add(ALL)
+            self._seeds[entry] = frozenset(found)
         return self._seeds[entry]
 
     @cached_property
@@ -190,6 +196,26 @@ class Project:
     def _is_here(self, source: Source, name: str) -> bool:
         """Whether a function or class stands in a file or in what it imports."""
         return any(one is source or one in self.closure(source) for one, _ in self.defined(name))
+
+    def _imports_unseen(self, source: Source) -> bool:
+        """Whether a file imports one that lies near it, and is none of these: what that seeds is not known."""
+        folders = PurePath(os.path.abspath(source.path)).parents[:_FOLDERS]
+        for node in source.every(ast.Import, ast.ImportFrom):
+            module = getattr(node, "module", None) or ""
+            names = {f"{module}.{alias.name}".strip(".") for alias in node.names} | {module} - {""}
+            roots = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"torch", "numpy"}
+            is_near = any(
+                os.path.exists(folder / f"{root}.py") or os.path.isdir(folder / root)
+                for root in roots
+                for folder in folders
+            )
+            if is_near and not any(
+                _fits(one, parts)
+                for parts in (tuple(name.split(".")) for name in names)
+                for one in self._by_stem.get(parts[-1], ())
+            ):
+                return True
+        return False
 
     def _spread(self, holders: set[tuple[Source, str]]) -> None:
         """Add the functions that mention one of these functions, and so on."""
@@ -247,6 +273,8 @@ class Project:
         return self._flows[key]
 
 
+# How far up a file's own packages may begin.
+_FOLDERS = 3
 TOP, MAIN = "<module>", "<main>"
 
 
