@@ -18,10 +18,12 @@ else:
     import tomli as tomllib
 
 from samebits.factors.catalog import CATALOG
+from samebits.lint.rule import Rule, all_rules
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference" / "factors.md"
+RULES = ROOT / "docs" / "reference" / "lint.md"
 TOUR_OF_THE_CODE = ROOT / "docs" / "explanation" / "the-code.md"
 
 
@@ -32,6 +34,7 @@ def main() -> None:
         readme = with_tour(readme)
     README.write_text(readme)
     REFERENCE.write_text(reference())
+    RULES.write_text(rules())
     TOUR_OF_THE_CODE.write_text(with_layers(TOUR_OF_THE_CODE.read_text()))
 
 
@@ -82,8 +85,43 @@ def _section(factor) -> str:
     ]
     if f"\n## {factor.name}\n" in (ROOT / "docs" / "how-to" / "causes.md").read_text():
         facts.append(f"- **in code**: [what differs, and what repeats](../how-to/causes.md#{factor.name})")
+    codes = [f"[{rule.code}](lint.md#{rule.code.lower()})" for rule in all_rules() if factor.name in rule.factors]
+    if codes:
+        facts.append(f"- **found without running by `samebits lint`**: {', '.join(codes)}")
     text = inspect.cleandoc(factor.__doc__ or "")
     return f"\n## {factor.name}\n\n{factor.summary}.\n\n{text}\n\n" + "\n".join(facts) + "\n"
+
+
+def rules() -> str:
+    """A page with everything the files of rules say."""
+    rows = ["| rule | level | finds | fix | |", "|---|---|---|---|---|"]
+    for rule in all_rules():
+        off = "" if rule.is_on else "off by default"
+        rows.append(f"| [{rule.code}](#{rule.code.lower()}) | {rule.level} | {rule.summary} | {rule.fix} | {off} |")
+    head = """\
+# Rules
+
+What `samebits lint` looks for. An *error* breaks the next run, a *warning* is likely to, and *info* is what results
+depend on. A *safe* fix changes nothing but what repeats, an *unsafe* one what the script does, too. How often each rule
+is right, and how much it finds, is measured on snippets, on scripts with known causes and on public code:
+`benchmarks/results/lint-2026-11-25.txt`.
+
+"""
+    return head + "\n".join(rows) + "\n" + "".join(map(_rule, all_rules()))
+
+
+def _rule(rule: Rule) -> str:
+    _, *paragraphs = rule.doc.strip("\n").split("\n\n")
+    text = re.sub(r"(?:^ {4}.*\n|^\n(?= {4}))+", _fenced, "\n\n".join(paragraphs) + "\n", flags=re.MULTILINE)
+    facts = [f"- **level**: {rule.level}", f"- **fix**: {rule.fix}"]
+    facts += [f"- **torch**: {rule.torch}"] if rule.torch else []
+    links = ", ".join(f"[`{name}`](factors.md#{name})" for name in rule.factors)
+    facts += [f"- **factors**: {links}"] if links else []
+    return f"\n## {rule.code}\n\n{rule.summary}.\n\n{text}\n" + "\n".join(facts) + "\n"
+
+
+def _fenced(block: re.Match[str]) -> str:
+    return f"\n```python\n{textwrap.dedent(block[0]).strip()}\n```\n"
 
 
 def with_layers(page: str) -> str:

@@ -23,6 +23,7 @@ import samebits.data
 import samebits.state
 from samebits.cli.main import cli, helps
 from samebits.launch.config import Config
+from samebits.lint.linting import LintOptions
 
 SCHEMAS = Path(__file__).parent / "reference" / "schemas"
 NOTE = "<!-- Made by docs/reference_pages.py when the site is built. -->\n\n"
@@ -120,16 +121,22 @@ def configuration() -> str:
     own = dict(_sections(Config.__doc__ or "")["Attributes"])
     rows = []
     for field in dataclasses.fields(Config):
+        if field.name == "lint":
+            continue
         meaning = (helps.get(field.name) or own[field.name]).replace(f" (default {field.default})", "")
         meaning = meaning.replace(" (repeatable)", "")
         default = json.dumps(field.default).replace("null", "none")
         rows.append(f"| `{field.name.replace('_', '-')}` | {_code(default)} | {_cell(_first_up(meaning))} |")
+    lint = dict(_sections(LintOptions.__doc__ or "")["Attributes"])
+    own_rows = [f"| `{name}` | `[]` | {_cell(_first_up(meaning))} |" for name, meaning in lint.items()]
     return (
         "# Configuration\n\n"
         "Defaults for the options of `samebits check` and `samebits run`, in the nearest `pyproject.toml` above the "
         "current folder. What is typed on the command line counts more. An unknown key is an error.\n\n"
         '```toml\n[tool.samebits]\nmax-steps = 200\nvary = ["cpu-threads"]\nshare = ["data"]\n```\n\n'
-        "| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        "| key | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "`[tool.samebits.lint]` holds those of `samebits lint`:\n\n"
+        "| key | default | meaning |\n|---|---|---|\n" + "\n".join(own_rows) + "\n"
     )
 
 

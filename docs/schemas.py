@@ -84,7 +84,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is tuple and inner[-1] is not ...:
         items = [_schema(one, definitions) for one in inner]
         return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
-    if origin is tuple:
+    if origin in (tuple, frozenset):
         return {"type": "array", "items": _schema(inner[0], definitions)}
     if origin in (Union, types.UnionType):
         return {"anyOf": [_schema(one, definitions) for one in inner]}

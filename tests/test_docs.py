@@ -40,6 +40,7 @@ def test_the_table_of_factors_is_up_to_date() -> None:
     assert module.with_factors(readme) == readme
     assert module.with_factors(readme.replace("| `clock` |", "| `clocks` |")) == readme
     assert (ROOT / "docs" / "reference" / "factors.md").read_text() == module.reference()
+    assert (ROOT / "docs" / "reference" / "lint.md").read_text() == module.rules()
 
 
 @pytest.mark.parametrize("path", ["CHANGELOG.md", "src/samebits/cli/commands/run.py"])

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from samebits.agent.session import path_given
 from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
 from samebits.checking.experiments import check_in
+from samebits.checking.mending import need_to_fix
 from samebits.checking.plan import check_request
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
@@ -61,6 +62,9 @@ def check(
     isolation: Isolation | None = None,
     share: Sequence[str] = (),
     strict: bool = False,
+    diff: bool = False,
+    fix: bool = False,
+    fix_in_ci: bool = False,
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Verdict:
@@ -90,6 +94,9 @@ def check(
         isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
         share: paths that the copies show as they are.
         strict: runs that agree in what was trained, and differ in what else happened, are `different`, too.
+        diff: prove a patch for the causes, by a check of the patched script; it is the verdict's `patch`.
+        fix: apply that patch to the files, too, if the patched script repeats.
+        fix_in_ci: apply it although `CI` is set.
         out: an empty folder for the runs; without it, a new one under `.samebits/`.
         progress: show on stderr how far the runs are, where that is a terminal, and what else is worth knowing.
 
@@ -97,16 +104,19 @@ def check(
         The verdict. Where it is `undecided`, its `error` says why, if anything failed.
 
     Raises:
-        UsageError: the arguments make no sense together, or this is not the main thread.
+        UsageError: the arguments make no sense together, this is not the main thread, or `fix` is asked for where `CI`
+            is set.
         CommandNotFoundError: there is no such script or program.
         StorageError: the folder for the runs cannot be written.
     """
     _need_the_main_thread("check")
+    if fix:
+        need_to_fix(os.environ, fix_in_ci)
     config, words = read_config(), {"pins": _words("pins", pins), "vary": _words("vary", vary)}
     request = check_request(
         _command(command), config, **words, seed=seed, runs=runs, max_runs=max_runs, jobs=jobs, max_steps=max_steps,
         timeout=timeout, level=level, all_origins=all_origins, quick=quick, isolation=isolation,
-        share=_words("share", share), strict=strict,
+        share=_words("share", share), strict=strict, patch="fix" if fix else "diff" if diff else "",
     )  # fmt: skip
     home = _home(out, config)
     found = check_in(home, request, _announcing(progress), show_progress() if progress else None)

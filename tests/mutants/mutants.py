@@ -1,4 +1,4 @@
-"""Sixty mistakes that the tests have to find: whoever shortens tests plants them before and after.
+"""Sixty-three mistakes that the tests have to find: whoever shortens tests plants them before and after.
 
 python tests/mutants/mutants.py                  # all of them, in about half an hour
 python tests/mutants/mutants.py comparison       # those in one room
@@ -134,6 +134,12 @@ MUTANTS = [
     Mutant("pricing/prices.py", "missed += 2 * math.comb", "missed += math.comb", "pricing/test_prices.py"),
     Mutant("pricing/prices.py", "not self.low <= 1.0 <= self.high", "not self.low <= 1.0", "pricing/test_prices.py"),
     Mutant("pricing/prices.py", "and seconds > 0 for", "and seconds >= 0 for", "pricing/test_prices.py"),
+    # fixing
+    Mutant("fixing/edits.py", "if now != change.before:", "if now is None:", "fixing/test_edits.py"),
+    Mutant("fixing/edits.py", "if one.start < at:", "if one.stop < at:", "fixing/test_edits.py"),
+    Mutant(
+        "checking/mending.py", "if own.proven and request.patch ==", "if request.patch ==", "checking/test_mending.py"
+    ),
     # rng
     Mutant("rng/packing.py", "-_SMALL <= value < _SMALL", "-_SMALL <= value <= _SMALL", "rng/test_digests.py"),
     Mutant("rng/packing.py", "plain.clone() if copies else plain", "plain", "state agent/test_giving_back.py"),

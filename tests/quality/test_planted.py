@@ -264,9 +264,11 @@ def test_one_fault_among_clean_twins_is_seen(tmp_path: Path) -> None:
     assert answer.verdict["verdict"] == "different", answer.transcript
 
 
-def check_together(scripts: list[str], options: tuple[str, ...], folder: Path) -> tuple[Answer, int]:
+def check_together(
+    scripts: list[str], options: tuple[str, ...], folder: Path, cases: Path = FOLDER
+) -> tuple[Answer, int]:
     """The answer to scripts that share a process, and how many processes the first run has recorded."""
-    shutil.copytree(FOLDER, folder / "cases")
+    shutil.copytree(cases, folder / "cases")
     together = [sys.executable, str(TOGETHER), *scripts]
     command = [
         sys.executable,

@@ -12,6 +12,8 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.pinning import status
+from samebits.lint.findings import Finding
+from samebits.lint.linting import Linted, Unread
 from samebits.locking.verdict import EntryLocked
 from samebits.pricing.prices import Costs
 from samebits.report.answers import ANSWERS, document_of, dumped, read_answer, unanswered
@@ -24,6 +26,10 @@ from tests.schemas import assert_valid
 __all__ = ["script"]
 ERROR = ScriptFailedError("it failed", "fix it")
 DIFF = Diff(Path("a"), Path("b"), RunComparison(Divergence(1, "loss", "0"), None, ("loss",)), Distance(1, 1, 1, 0.1))
+FOUND = Finding(
+    "train.py", 3, "main", "x = set(y)", "x", 40, frozenset({"hash-seed"}), (5,), rule="SB202", level="error"
+)
+LINTED = Linted(2, (FOUND,), 1, (Unread("a.py", 3, "it is no Python"),), (FOUND,))
 LOCKED = EntryLocked("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
 TRIALS = (test_resumes.RIGHT, test_resumes.WRONG, test_resumes.FAILED)
 ENTRIES = (test_locks.SAME, test_locks.OTHER, test_locks.UNKNOWN, test_locks.BROKEN)
@@ -69,6 +75,7 @@ def records(script: Path) -> list[tuple[str, object]]:
         ("diff", DIFF),
         ("diff", Diff(Path("a"), Path("b"), RunComparison(None, None))),
         ("factors", status()),
+        ("lint", LINTED),
         ("lock", LOCKED),
         ("lock", replace(LOCKED, kind="different", locked=None, check=different(script))),
         ("replay", test_crossings.GIVEN),

@@ -84,6 +84,10 @@ class StorageError(SamebitsError, OSError, kind="storage"):
     """A run folder cannot be written (disk full, no permission)."""
 
 
+class PatchError(SamebitsError, OSError, kind="patch"):
+    """A patch cannot be applied: a file is read-only, or not what it was when it was read."""
+
+
 class RecordingError(SamebitsError, ValueError, kind="recording"):
     """A run folder cannot be read: missing, empty, or no recording at all."""
 

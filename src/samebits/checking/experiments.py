@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +11,12 @@ from signal import SIGINT
 
 from samebits.base.errors import InterruptError
 from samebits.base.printable import listed
-from samebits.base.sites import Site
+from samebits.base.sites import Site, shown_path
 from samebits.checking.facts import apart
 from samebits.checking.first import earliest
 from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.leftovers import described, outside
+from samebits.checking.mending import Checked, mending_of, patched
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool, Watch, patient
@@ -59,14 +60,15 @@ def pool_in(
     request: CheckRequest,
     announce: Callable[[str], None],
     watching: AbstractContextManager[Watch | None] | None = None,
+    replaced: Mapping[str, bytes] | None = None,
 ) -> Iterator[RunPool]:
     """What makes the runs of a command in a folder; afterwards only their recordings are left there.
 
     Notes are announced where much is going to be copied, or a run does not come to a step for long; `watching` is what
-    shows how far the runs are.
+    shows how far the runs are; `replaced` are files of the folder, and what its copies hold in their place.
     """
     with working_in(home), watching or nullcontext() as drawing:
-        pool = RunPool(request, home, patient(announce, drawing))
+        pool = RunPool(request, home, patient(announce, drawing), replaced)
         try:
             survey = pool.workspace.survey
             if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
@@ -85,7 +87,26 @@ def check_in(
     so_far: Callable[[CheckVerdict], None] = lambda _: None,
 ) -> CheckVerdict:
     """Make the runs in a folder, and say what they show; `so_far` is called with what is known, whenever more is."""
-    with pool_in(home, request, announce, watching) as pool:
+    found = _checked(home, request, announce, watching, so_far)
+
+    def check_again(home: Path, request: CheckRequest, replaced: Mapping[str, bytes]) -> Checked:
+        home.mkdir()
+        announce(f"checking the patched script in {shown_path(home)}")
+        return _checked(home, request, announce, None, lambda _: None, replaced)
+
+    return patched(found, request, home, check_again)
+
+
+def _checked(
+    home: Path,
+    request: CheckRequest,
+    announce: Callable[[str], None],
+    watching: AbstractContextManager[Watch | None] | None,
+    so_far: Callable[[CheckVerdict], None],
+    replaced: Mapping[str, bytes] | None = None,
+) -> Checked:
+    """The verdict, and what a patch can be made from."""
+    with pool_in(home, request, announce, watching, replaced) as pool:
         pool.reads_products = True
         inquiry, found = Inquiry(request, pool), Found()
         try:
@@ -93,7 +114,8 @@ def check_in(
             if found.signal is not None and found.divergent is None:
                 # Of runs side by side some were complete already, and were not looked at yet.
                 found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
-            return _concluded(inquiry, found)
+            verdict = _concluded(inquiry, found)
+            return verdict, mending_of(pool, verdict)
         finally:
             pool.drop_values()
 

@@ -85,6 +85,7 @@ class Facts:
         files: the user's own ones that were imported.
         seeds: every call that seeded a generator.
         late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
+        early_seeds: factor → lines that had seeded others before it was drawn from, in the same process.
         carried: what it asked for and wrote later: the next run may find it.
         reached: what it met outside its copy of the folder.
         wrote: path → the line that wrote it first.
@@ -105,6 +106,7 @@ class Facts:
     files: tuple[str, ...] = ()
     seeds: tuple[Seeded, ...] = ()
     late_seeds: Mapping[str, Site] = field(default_factory=dict)
+    early_seeds: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
     wrote: Mapping[str, Site] = field(default_factory=dict)
@@ -149,6 +151,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         files=tuple(sorted(filter(is_user_file, files))),
         seeds=tuple(_of(Seeded, notes)),
         late_seeds={name: site for process in reversed(processes) for name, site in _late(process)},
+        early_seeds={name: sites for process in reversed(processes) for name, sites in _early(process)},
         carried=_carried(_of(Carried, notes), changed),
         reached=tuple(_of(Reached, notes)),
         wrote={note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
@@ -236,6 +239,17 @@ def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
             for name in [name for name, calls in drawn.items() if note.what in calls]:
                 drawn[name] = ()
                 yield name, note.site
+
+
+def _early(notes: Iterable[Note]) -> Iterator[tuple[str, tuple[Site, ...]]]:
+    """What one process drew from, each with the lines that had seeded something by then."""
+    seeds, drawn = list[Site](), set[str]()
+    for note in notes:
+        if isinstance(note, Seeded):
+            seeds.append(note.site)
+        elif isinstance(note, Witnessed) and note.factor not in drawn:
+            drawn.add(note.factor)
+            yield note.factor, tuple(dict.fromkeys(seeds))
 
 
 def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple[Carried, ...]:

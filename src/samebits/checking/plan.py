@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from samebits.base.errors import UsageError
 from samebits.checking.verdict import Run
@@ -37,6 +37,7 @@ class CheckRequest:
         as_fits: `jobs` is the most; fewer where the first run shows that no more fit.
         timeout: None derives a limit from the first run.
         level: `step` locates the operation only where it alone is to blame.
+        patch: `diff` proves a patch where one can be made, `fix` applies it, too; empty does neither.
     """
 
     command: Command
@@ -55,6 +56,7 @@ class CheckRequest:
     as_fits: bool = False
     isolation: Isolation = "copy"
     strict: bool = False
+    patch: Literal["", "diff", "fix"] = ""
 
     def __post_init__(self) -> None:
         given = ("--runs", self.runs, 2), ("--max-runs", self.max_runs, 2), ("--jobs", self.jobs, 1)
@@ -68,6 +70,11 @@ class CheckRequest:
             )
         if self.level not in ("step", "op"):
             raise UsageError(f"--level takes step or op, got {self.level!r}")
+        if self.patch and self.isolation == "none":
+            raise UsageError(
+                f"--{self.patch} cannot be combined with --isolation none",
+                "a patch is proved in copies of the folder",
+            )
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
         for name in self.vary:

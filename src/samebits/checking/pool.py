@@ -6,7 +6,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import combinations
@@ -71,9 +71,15 @@ class RunPool:
         reads_products: what runs have made is kept with them.
     """
 
-    def __init__(self, request: CheckRequest, home: Path, watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        request: CheckRequest,
+        home: Path,
+        watch: Watch | None = None,
+        replaced: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.request, self.home, self.watch = request, home, watch
-        self.workspace = Workspace(home, request.isolation, request.share)
+        self.workspace = Workspace(home, request.isolation, request.share, replaced)
         self.runs: list[Run] = []
         self.cut_short: tuple[tuple[int, RunSpec], ...] = ()
         self._runner = Runner(request.command, self.workspace)

@@ -16,6 +16,7 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence, is_collective
 from samebits.comparison.products import Products
 from samebits.comparison.values import Distance
+from samebits.fixing.patch import Mend, Unmended
 from samebits.launch.process import Outcome
 from samebits.replay.runner import Replay
 from samebits.runfolder.ops import Producer
@@ -392,6 +393,39 @@ class Unknown:
     races: tuple[Site, ...] = ()
 
 
+@dataclass(frozen=True)
+class Patch:
+    """Edits of the user's files that mend the confirmed causes.
+
+    Attributes:
+        diff: as `git apply` takes it, paths relative to the folder that was checked.
+        files: that it changes.
+        lines: how many it changes, adds or takes away.
+        mends: the causes that it mends.
+        cannot: the causes that no edit mends, and why.
+        pins: of those, what was pinned in the proof, and has to be in every run.
+        proven: whether the patched script repeats, by the same check; null where that was not asked for.
+        is_complete: runs of the patched script went to its own end; otherwise only its first steps were looked at.
+        agree: runs of the patched script that agree.
+        diverged: two runs of the patched script that differ.
+        why: the proof decided nothing, as a sentence; else empty.
+        applied: the user's files were changed.
+    """
+
+    diff: str = ""
+    files: tuple[str, ...] = ()
+    lines: int = 0
+    mends: tuple[Mend, ...] = ()
+    cannot: tuple[Unmended, ...] = ()
+    pins: tuple[str, ...] = ()
+    proven: bool | None = None
+    is_complete: bool = False
+    agree: int = 0
+    diverged: DivergentRuns | None = None
+    why: str = ""
+    applied: bool = False
+
+
 def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
     """Those that took as many steps as any, and of these that went to their own end, where any did."""
     own = [run for run in runs if run.begins != "left"]
@@ -444,6 +478,7 @@ class CheckVerdict:
         wall_seconds: it took, runs made side by side counted once; 0 where an earlier version did not note it.
         trained: where runs differ first in what was trained; None where none that were compared do.
         alike: runs to the end that agree in what was trained, though others differ in what else happened.
+        patch: edits that mend the causes; None where there are none.
     """
 
     kind: VerdictKind = field(metadata={"key": "verdict"})
@@ -469,6 +504,7 @@ class CheckVerdict:
     wall_seconds: float = 0.0
     trained: Divergence | None = None
     alike: tuple[int, ...] = ()
+    patch: Patch | None = None
 
     @property
     @published()
@@ -515,4 +551,5 @@ class CheckVerdict:
 
     @property
     def exit_code(self) -> int:
-        return exit_code_of(self.kind, self.error)
+        is_mended = self.patch is not None and self.patch.applied and not self.patch.pins
+        return exit_code_of("same" if is_mended else self.kind, self.error)

@@ -6,7 +6,7 @@ import difflib
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.base.records import from_data
 from samebits.factors.catalog import find
+from samebits.lint.linting import LintOptions
 from samebits.workspace.workspace import Isolation
 
 
@@ -23,6 +24,7 @@ class Config:
 
     Attributes:
         keep: how many folders stay under `.samebits/`.
+        lint: a table of its own, `[tool.samebits.lint]`, with `select`, `ignore` and `exclude`.
     """
 
     seed: int = 0
@@ -37,6 +39,7 @@ class Config:
     vary: tuple[str, ...] = ()
     isolation: Isolation = "copy"
     share: tuple[str, ...] = ()
+    lint: LintOptions = field(default_factory=LintOptions)
 
     def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options by name; those that are left open, None or empty, as they are configured."""
@@ -90,16 +93,23 @@ _WANTED = {
     "vary": "a list of factors",
     "isolation": '"copy" or "none"',
     "share": "a list of paths",
+    "lint": "a table with lists of codes and paths",
 }
 
 
-def _checked(path: Path, key: str, value: object) -> Any:
-    known = [field.name.replace("_", "-") for field in fields(Config)]
-    where = f"[tool.samebits] of {path}"
+def _check_key(key: str, kind: type[Config | LintOptions], where: str) -> None:
+    known = [field.name.replace("_", "-") for field in fields(kind)]
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
         raise ConfigError(f"unknown key {key!r} in {where}", hint)
+
+
+def _checked(path: Path, key: str, value: object) -> Any:
+    where = f"[tool.samebits] of {path}"
+    _check_key(key, Config, where)
+    for own in value if key == "lint" and isinstance(value, dict) else ():
+        _check_key(own, LintOptions, f"[tool.samebits.lint] of {path}")
     name = key.replace("-", "_")
     try:
         read = getattr(from_data(Config, {name: value}), name)
@@ -113,4 +123,4 @@ def _checked(path: Path, key: str, value: object) -> Any:
             find(word.partition("=")[0])
         except UnknownFactorError as error:
             raise ConfigError(f"{key} in {where}: {error.message}", error.hint) from error
-    return read if isinstance(value, list) else value
+    return read if isinstance(value, list | dict) else value

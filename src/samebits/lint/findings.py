@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from samebits.lint.source import Source
 
@@ -14,23 +16,62 @@ SEED, ADDRESS = "hash-seed", "memory-addresses"
 NUMBERS, LISTS, LOOPS, WEAK, SILENT = 40, 30, 20, 10, 0
 
 
+Level = Literal["error", "warning", "info"]
+
+
 @dataclass(frozen=True)
 class Finding:
-    """A line that may not repeat, as far as reading can tell; lines count from 1."""
+    """A line that may not repeat, as far as reading can tell; lines count from 1.
+
+    Attributes:
+        path: of the file, as it was given.
+        line: of the file; of a notebook, of the cell.
+        function: the qualified name of what is around it; `<module>` at the top level.
+        source: the line.
+        reason: what is the matter, as a clause.
+        weight: how likely it matters; larger is likelier.
+        depends_on: which factors may change it.
+        others: further lines that have the same cure.
+        cell: of a notebook, from 1; 0 elsewhere.
+        rule: the code of the rule that found it, where one did.
+        level: error (it breaks the next run), warning (it is likely to), info (results depend on it).
+    """
 
     path: str
     line: int
-    function: str  # its qualified name; `<module>` at the top level
+    function: str
     source: str
-    reason: str  # what the line does, as a clause that could follow "it"; of a seed argument, what is the matter
-    weight: int = SILENT  # larger is likelier
-    depends_on: frozenset[str] = frozenset()  # which of the factors `SEED` and `ADDRESS` may change it
+    reason: str
+    weight: int = SILENT
+    depends_on: frozenset[str] = frozenset()
+    others: tuple[int, ...] = ()
+    cell: int = 0
+    rule: str = ""
+    level: Level = "warning"
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """All lines that it is about."""
+        return (self.line, *self.others)
 
     @classmethod
     def at(
-        cls, source: Source, node: ast.AST, reason: str, weight: int = SILENT, depends_on: frozenset[str] = frozenset()
+        cls,
+        source: Source,
+        node: ast.AST,
+        reason: str,
+        weight: int = SILENT,
+        depends_on: frozenset[str] = frozenset(),
+        others: Iterable[ast.AST] = (),
     ) -> Finding:
         """What was found in a file, at the line where something begins."""
-        line: int = node.lineno  # type: ignore[attr-defined]
-        text = source.lines[line - 1].strip()
-        return cls(source.path, line, source.qualname(node), text, reason, weight, depends_on)
+        line = _line_of(node)
+        text, further = source.lines[line - 1].strip(), {_line_of(one) for one in others} - {line}
+        return cls(
+            source.path, line, source.qualname(node), text, reason, weight, depends_on, others=tuple(sorted(further))
+        )
+
+
+def _line_of(node: ast.AST) -> int:
+    line: int = node.lineno  # type: ignore[attr-defined]
+    return line

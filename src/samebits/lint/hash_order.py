@@ -12,9 +12,11 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from samebits.lint.findings import ADDRESS, LISTS, LOOPS, NUMBERS, SILENT, WEAK, Finding
 from samebits.lint.flow import Flow
+from samebits.lint.project import Project
 from samebits.lint.shapes import ADDRESSED, INT, UNKNOWN
 from samebits.lint.source import Source, dotted, last_name, read_sources
 
@@ -46,6 +48,11 @@ _RANKING |= {"accumulate", "combinations", "permutations", "cycle", "reduce"}
 _COMPREHENSIONS = {ast.SetComp: SILENT, ast.ListComp: LISTS, ast.GeneratorExp: LOOPS, ast.DictComp: LOOPS}
 _ADDRESS = frozenset({ADDRESS})
 
+_HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
+_SET_NAMES = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
+# What they make is found by keys, or is one thing: the order is lost, or somebody else's business.
+_UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", *_CHOOSING}
+
 # Where, why, how likely it matters, and what it depends on.
 _Use = tuple[ast.AST, str, int, frozenset[str]]
 
@@ -57,16 +64,106 @@ def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
     """
     sources = read_sources(paths)
     flow = Flow(sources)
-    found = [
-        Finding.at(source, *use)
-        for source in sources
-        for use in _Uses(source, flow).all()
-        if use[2] > SILENT and use[3]
+    found = [one for source in sources for one in hash_order_in(source, flow)]
+    return sorted(found, key=lambda finding: (-finding.weight, finding.path, finding.line))
+
+
+def hash_order_in(source: Source, flow: Flow) -> list[Finding]:
+    """The same of one file, where it is known what its expressions may be."""
+    uses = (use for use in _Uses(source, flow).all() if use[2] > SILENT and use[3])
+    best: dict[int, Finding] = {}
+    for finding in sorted((Finding.at(source, *use) for use in uses), key=lambda finding: -finding.weight):
+        best.setdefault(finding.line, finding)
+    return [*best.values()]
+
+
+class Ordered(NamedTuple):
+    """A use of the order of hashes in a file, and what is in that order."""
+
+    source: Source
+    node: ast.AST
+    finding: Finding
+
+    @property
+    def iterated(self) -> list[ast.expr]:
+        """The set itself, as an expression."""
+        match self.node:
+            case ast.For(iter=one) | ast.Starred(value=one) | ast.YieldFrom(value=one) | ast.AugAssign(value=one):
+                return [one]
+            case ast.Call(func=ast.Name(id="hash" | "id")):
+                return []
+            case ast.Call(args=found):
+                return [] if last_name(self.node.func) in _UNORDERED else [self.node, *found]
+        return [self.node] if isinstance(self.node, ast.expr) else []
+
+
+def set_orders(project: Project) -> Iterator[Ordered]:
+    """The same of every file in which what may be a set is iterated, knowing the files that it imports."""
+    for source in project.sources:
+        if source not in project.orders:
+            project.orders[source] = [*_orders(project, source)]
+        yield from project.orders[source]
+
+
+def _orders(project: Project, source: Source) -> Iterator[Ordered]:
+    parts = {part for one in _iterated(source) for part in ast.walk(one)}
+    names = {*map(last_name, parts)}
+    others = sorted((one for one in project.imports_of(source) if names & _set_names(one)), key=lambda one: one.path)
+    calls = [call for name in ("hash", "id") for call in source.calls.get(name, ())]
+    keys = [
+        keyword for keyword in source.every(ast.keyword) if keyword.arg == "key" and last_name(keyword.value) == "id"
     ]
-    best: dict[tuple[str, int], Finding] = {}
-    for finding in sorted(found, key=lambda finding: -finding.weight):
-        best.setdefault((finding.path, finding.line), finding)
-    return sorted(best.values(), key=lambda finding: (-finding.weight, finding.path, finding.line))
+    known = _set_names(source).union(*map(_set_names, others))
+    if calls or keys or names & known or any(map(_makes_a_set, parts)):
+        for use in _Uses(source, project.flow(source, others)).all():
+            if use[2] > SILENT and use[3]:
+                found = Ordered(source, use[0], Finding.at(source, *use))
+                # What is a set only because some caller gave one, or because two functions have one name, is not told.
+                shown = [part for one in found.iterated for part in ast.walk(one)]
+                if "set" not in found.finding.reason or any(
+                    _makes_a_set(part) or last_name(part) in known for part in shown
+                ):
+                    yield found
+
+
+def _iterated(source: Source) -> list[ast.expr]:
+    found = [node.iter for node in source.every(ast.For, ast.comprehension)]
+    found += [one for name in _ORDERING for call in source.methods.get(name, ()) for one in call.args]
+    return [*found, *(one.value for one in source.every(ast.Starred, ast.YieldFrom))]
+
+
+def _set_names(source: Source) -> set[str]:
+    """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
+    names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]
+    made += [one for name in _SET_NAMES for one in source.named.get(name, ())]
+    for one in made:
+        inner: ast.AST = one
+        for outer in source.around(one):
+            match outer:
+                case ast.Call() if inner in outer.args and last_name(outer.func) not in _HOLDING:
+                    break
+                case ast.comprehension() | ast.Compare():
+                    break
+                case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                    names |= {*map(last_name, outer.targets if isinstance(outer, ast.Assign) else [outer.target])}
+                case ast.arg():
+                    names.add(outer.arg)
+                case ast.Return():
+                    names.add(getattr(source.function_of(outer), "name", ""))
+            inner = outer
+    for given in source.every(ast.Return):
+        if given.value is not None and last_name(given.value) in names:
+            names.add(getattr(source.function_of(given), "name", ""))
+    return names - {""}
+
+
+def _makes_a_set(node: ast.AST) -> bool:
+    return isinstance(node, ast.Set | ast.SetComp) or last_name(node) in _SET_NAMES
+
+
+def matters(source: Source, flow: Flow, node: ast.AST) -> int:
+    """How much the order of what an expression gives matters to what stands around it."""
+    return _Uses(source, flow).matters(node)
 
 
 class _Uses:
@@ -84,13 +181,15 @@ class _Uses:
         of = self.flow.of
         match node:
             case ast.For() | ast.AsyncFor():
-                is_blind, is_numbering = all(map(self.is_blind, node.body)), _is_numbering(node.body)
-                reason = "numbers the members of a set" if is_numbering else "iterates over a set"
-                weight = SILENT if is_blind else NUMBERS if is_numbering else LOOPS
+                is_blind, numbers = all(map(self.is_blind, node.body)), is_numbering(node.body)
+                reason = "numbers the members of a set" if numbers else "iterates over a set"
+                weight = SILENT if is_blind else NUMBERS if numbers else LOOPS
                 yield node, reason, weight, of(node.iter).order_depends_on
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                weight = self.matters(node)
+                reason = "sums over a set" if weight == WEAK and self.is_summed(node) else "iterates over a set"
                 for each in node.generators:
-                    yield each.iter, "iterates over a set", self.matters(each.iter), of(each.iter).order_depends_on
+                    yield each.iter, reason, self.matters(each.iter), of(each.iter).order_depends_on
             case ast.YieldFrom():
                 yield node, "iterates over a set", LOOPS, of(node.value).order_depends_on
             case ast.Starred(ctx=ast.Load()):
@@ -166,6 +265,10 @@ class _Uses:
             return ADDRESSED in map(self.flow.of, _members(function.body))
         return isinstance(function, ast.Name) and function.id == "id" and self.is_builtin(function)
 
+    def is_summed(self, node: ast.AST) -> bool:
+        parent = self.source.parents[node]
+        return isinstance(parent, ast.Call) and self.known_name(parent) == "sum"
+
     # ---- whether the order matters to anybody
 
     def matters(self, node: ast.AST) -> int:
@@ -188,7 +291,7 @@ class _Uses:
             case ast.Assert():
                 return SILENT if node is parent.msg else NUMBERS
             case ast.Assign(targets=[target, *_]) | ast.AnnAssign(target=target):
-                return SILENT if _is_sorted_later(self.source, dotted(target), parent) else NUMBERS
+                return SILENT if is_sorted_later(self.source, dotted(target), parent) else NUMBERS
             case ast.Call() if node in parent.args:
                 return self.matters_to(parent)
         return NUMBERS
@@ -226,7 +329,7 @@ class _Uses:
             case ast.AugAssign(op=ast.BitOr() | ast.BitAnd() | ast.Sub()):
                 return self.flow.of(node.target).kind == "set"
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"))):
-                return _is_sorted_later(self.source, dotted(owner), node)
+                return is_sorted_later(self.source, dotted(owner), node)
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name) as function)):
                 return (name in _SET_CHANGES and self.is_set(function)) or name in _LOGGING | {"pop"}
         return False
@@ -248,7 +351,7 @@ def _may_tie(node: ast.Call) -> bool:
     return bool(keys) and last_name(keys[0]) not in _TOTAL_KEYS and not isinstance(keys[0], ast.Constant)
 
 
-def _is_numbering(body: Sequence[ast.stmt]) -> bool:
+def is_numbering(body: Sequence[ast.stmt]) -> bool:
     """Whether a loop body deals out numbers: `ids[word] = len(ids)`, or stores under a counter."""
     nodes = [node for statement in body for node in ast.walk(statement)]
     counters = {dotted(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
@@ -264,7 +367,7 @@ def _is_numbering(body: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def _is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
+def is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
     """Whether, after a statement, nothing looks at the order of a list before it is sorted, if ever."""
     end, here = (after.end_lineno or 0, after.end_col_offset or 0), source.function_of(after)
     mentions = source.mentions.get(name, [])

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import NUMBERS, WEAK, Finding
+from samebits.lint.project import Project
 from samebits.lint.source import Function, Source, last_name, parameters, read_sources
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
 _PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 # What is given a whole namespace and reads no single argument of it to train with.
 _SHOWERS = {"print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log"}
+UNUSED = "is never read, so it seeds nothing"
 # Reads every name of a scope or of an object.
 _CATCH_ALL = {"vars", "locals", "asdict", "__dict__", "replace", "fields"}
 
@@ -45,13 +47,60 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
     """
     sources = read_sources(paths)
     program = _Program(sources)
-    arguments = (one for source in sources for one in _arguments(source) if _SEED_NAME.fullmatch(one.name))
-    found = [Finding.at(one.source, one.node, why) for one in arguments if (why := program.judged(one))]
+    found = [one for source in sources for one in _judged(source, program)]
     return sorted(found, key=lambda finding: (finding.path, finding.line))
 
 
+@dataclass(frozen=True)
+class SeedOption:
+    """An option of a command line that takes a seed.
+
+    Attributes:
+        call: that declares it.
+        name: of the variable.
+        shown: what is typed.
+        is_unread: nothing reads it.
+        is_none: it is None unless it is given.
+    """
+
+    call: ast.Call
+    name: str
+    shown: str
+    is_unread: bool
+    is_none: bool
+
+
+def seed_options(sources: list[Source]) -> list[SeedOption]:
+    """The options for seeds of a program that can be followed: none where its namespace is handed on as a whole."""
+    program = _Program(sources)
+    options = [one for source in sources for one in _arguments(source) if isinstance(one.node, ast.Call)]
+    return [
+        SeedOption(
+            one.node, one.name, one.shown, not program.reads(one.name), one.default is None or _is_none(one.default)
+        )
+        for one in options
+        if isinstance(one.node, ast.Call) and _SEED_NAME.fullmatch(one.name) and one.owner is None
+        if not one.is_required and not program.hides
+    ]
+
+
+def seed_arguments(project: Project) -> Iterator[Finding]:
+    """The same of every file, each judged by the scripts that it is part of."""
+    programs: dict[frozenset[Source], _Program] = {}
+    for source in project.sources:
+        together = project.together(source)
+        program = programs[together] = programs.get(together) or _Program(together)
+        yield from _judged(source, program)
+
+
+def _judged(source: Source, program: _Program) -> Iterator[Finding]:
+    for one in _arguments(source):
+        if _SEED_NAME.fullmatch(one.name) and (why := program.judged(one)):
+            yield Finding.at(source, one.node, why, WEAK if isinstance(one.node, ast.arg) else NUMBERS)
+
+
 def _arguments(source: Source) -> Iterator[_Argument]:
-    for node in ast.walk(source.tree):
+    for node in source.every(ast.Call, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
         if _is_option(node):
             yield from _option(source, node)
         elif isinstance(node, Function) and not _is_laid_down(source, node):
@@ -83,16 +132,17 @@ def _option(source: Source, call: Any) -> Iterator[_Argument]:
 class _Program:
     """All files together, and what is read in them."""
 
-    def __init__(self, sources: list[Source]) -> None:
-        self.nodes = [(source, node) for source in sources for node in ast.walk(source.tree)]
-        self.hides = _catches_all(node for _, node in self.nodes) or self._hands_on_a_namespace()
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.sources = [*sources]
+        self.hides = any(_CATCH_ALL & source.words for source in self.sources) or self._hands_on_a_namespace()
 
     def judged(self, argument: _Argument) -> str:
         """What is the matter with a seed argument; empty if nothing is, or if that cannot be known."""
-        scope = [*ast.walk(argument.owner)] if argument.owner else [node for _, node in self.nodes]
-        hides = _catches_all(scope) if argument.owner else self.hides
-        if not (any(_is_name(node, argument.name) for node in scope) if argument.owner else self._reads(argument.name)):
-            return "" if hides else f"{argument.shown} is never read, so it seeds nothing"
+        own = [*ast.walk(argument.owner)] if argument.owner else None
+        hides = self.hides if own is None else _catches_all(own)
+        if not (self.reads(argument.name) if own is None else any(_is_name(node, argument.name) for node in own)):
+            return "" if hides else f"{argument.shown} {UNUSED}"
+        scope = self._of(ast.Assign, ast.BoolOp, ast.IfExp, ast.If) if own is None else own
         is_none = not argument.is_required and (argument.default is None or _is_none(argument.default))
         if not is_none or any(_replaces(node, argument.name) for node in scope):
             return ""
@@ -100,28 +150,44 @@ class _Program:
         so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
         return f"{argument.shown} is None unless it is given, and {so}"
 
-    def _reads(self, name: str) -> bool:
-        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option."""
+    def _of(self, *kinds: type[ast.AST]) -> list[Any]:
+        return [node for source in self.sources for node in source.every(*kinds)]
+
+    def reads(self, name: str) -> bool:
+        """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option, or `random.seed(1)`."""
         return any(
-            (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load))
-            or (isinstance(node, ast.Constant) and node.value == name and not any(map(_is_option, source.around(node))))
-            for source, node in self.nodes
+            node.attr == name
+            and isinstance(node.ctx, ast.Load)
+            and not (isinstance(call := source.parents[node], ast.Call) and call.func is node)
+            for source in self.sources
+            if name in source.words
+            for node in source.every(ast.Attribute)
+        ) or any(
+            node.value == name and not any(map(_is_option, source.around(node)))
+            for source in self.sources
+            for node in source.every(ast.Constant)
         )
 
     def _hands_on_a_namespace(self) -> bool:
         """Whether parsed arguments go where their attributes cannot be followed."""
-        own = {node.name for _, node in self.nodes if isinstance(node, Function | ast.ClassDef)}
+        own = {node.name for node in self._of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         # A function that parses returns a namespace, too.
-        calls = [(source, node) for source, node in self.nodes if isinstance(node, ast.Call)]
-        parsing = [source.function_of(node) for source, node in calls if last_name(node.func) in _PARSERS]
-        makers = _PARSERS | {node.name for node in parsing if isinstance(node, Function)}
-        made = [source.parents[node] for source, node in calls if last_name(node.func) in makers]
+        parsing = [
+            (source, call) for source in self.sources for name in _PARSERS for call in source.methods.get(name, ())
+        ]
+        holders = [source.function_of(call) for source, call in parsing]
+        makers = _PARSERS | {node.name for node in holders if isinstance(node, Function)}
+        made = [
+            source.parents[call] for source in self.sources for name in makers for call in source.methods.get(name, ())
+        ]
         if not all(isinstance(one, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for one in made):
             return True
         names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in ast.walk(t)}
-        for source, node in self.nodes:
-            parent = source.parents.get(node)
-            if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
+        for source in self.sources:
+            for node in source.every(ast.Name) if names & source.words else ():
+                parent = source.parents[node]
+                if node.id not in names or not isinstance(node.ctx, ast.Load):
+                    continue
                 if isinstance(parent, ast.Call) and last_name(parent.func) not in own | _SHOWERS:
                     return True
                 if not isinstance(parent, ast.Call | ast.Attribute | ast.Return | ast.FormattedValue):
@@ -137,7 +203,10 @@ def _replaces(node: ast.AST, name: str) -> bool:
     """Whether a constant is put in the place of None: `if seed is None: seed = 0`, or `seed or 0`."""
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
         return any(last_name(target) == name for target in node.targets)
-    return isinstance(node, ast.BoolOp | ast.IfExp) and any(last_name(one) == name for one in ast.walk(node))
+    if not isinstance(node, ast.BoolOp | ast.IfExp):
+        return False
+    parts = [*ast.walk(node)]
+    return any(last_name(one) == name for one in parts) and not any(isinstance(one, ast.Call) for one in parts)
 
 
 def _is_given(test: ast.expr, name: str) -> bool:

@@ -155,7 +155,7 @@ def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Sha
 _FUNCTIONS = {
     **dict.fromkeys(["set", "frozenset"], "set[T]"),
     **dict.fromkeys(["list", "tuple", "sorted", "reversed", "iter", "deque"], "list[T]"),
-    **dict.fromkeys(["len", "int", "ord", "bool", "hash"], "int"),
+    **dict.fromkeys(["len", "int", "ord", "bool", "hash", "getuid", "getpid", "crc32"], "int"),
     **dict.fromkeys(["float", "abs", "round", "sum", "fsum"], "float"),
     **dict.fromkeys(["copy", "deepcopy", "tqdm", "track"], "A"),
     **{"id": "Address", "range": "list[int]", "dict": "dict[Never]", "defaultdict": "dict[R]", "map": "list[R]"},
@@ -169,6 +169,8 @@ _METHODS = {
     **dict.fromkeys(
         [f"named_{name}" for name in ("parameters", "buffers", "modules", "children")], "list[NamedObject]"
     ),
+    **dict.fromkeys(["split", "rsplit", "splitlines", "readlines"], "list[str]"),
+    **dict.fromkeys(["strip", "lstrip", "rstrip", "lower", "upper", "title", "replace", "format", "decode"], "str"),
     **dict.fromkeys(["dict.get", "dict.setdefault", "dict.pop"], "V | B"),
     **dict.fromkeys(["count", "index", "find", "randint", "randrange", "numel"], "int"),
     **{"items": "view[tuple[Unknown, V]]", "keys": "view[Unknown]", "values": "list[V]", "pop": "T", "copy": "A"},

@@ -3,24 +3,112 @@
 from __future__ import annotations
 
 import ast
+import gc
+import json
+import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
-    """A parsed file: `mentions` says where each name, or attribute of a name, is written, in the order of the file."""
+    """A parsed file, or the cells of a notebook one after the other.
+
+    Attributes:
+        nodes: everything in the tree by its type, in the order of the file.
+        cells: where each cell begins that holds code, as the line before its first one and its number, from 1.
+    """
 
     path: str
     tree: ast.Module
     lines: Sequence[str]
     parents: dict[ast.AST, ast.AST]
-    mentions: dict[str, list[ast.expr]]
+    nodes: dict[type[ast.AST], list[Any]]
+    cells: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+
+    @cached_property
+    def mentions(self) -> dict[str, list[ast.expr]]:
+        """Where each name, or attribute of a name, is written, in the order of the file."""
+        found = dict[str, list[ast.expr]]()
+        for node in self.every(ast.Name, ast.Attribute):
+            if name := dotted(node):
+                found.setdefault(name, []).append(node)
+        for nodes in found.values():
+            nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+        return found
+
+    @cached_property
+    def named(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+        """Where a name stands, or an attribute of anything is called so."""
+        found: dict[str, list[ast.Name | ast.Attribute]] = {}
+        for node in self.every(ast.Name):
+            found.setdefault(node.id, []).append(node)
+        for node in self.every(ast.Attribute):
+            found.setdefault(node.attr, []).append(node)
+        return found
+
+    @property
+    def words(self) -> Set[str]:
+        """Every name, and the last part of every attribute."""
+        return self.named.keys()
+
+    def every(self, *kinds: type[ast.AST]) -> Iterator[Any]:
+        """Everything of some types."""
+        for kind in kinds:
+            yield from self.nodes.get(kind, ())
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """What names stand for: `np` for `numpy`, wherever the import stands; and other names for those."""
+        names: dict[str, str] = {}
+        for node in self.every(ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                names[alias.asname or root] = alias.name if alias.asname else root
+        for node in self.every(ast.ImportFrom):
+            names |= {one.asname or one.name: f"{node.module or ''}.{one.name}".lstrip(".") for one in node.names}
+        for node in self.every(ast.Assign):
+            text, first = dotted(node.value), node.targets[0]
+            root, dot, rest = text.partition(".")
+            if dot and isinstance(first, ast.Name) and root in names and first.id not in names:
+                names[first.id] = f"{names[root]}.{rest}"
+        return names
+
+    def qualified(self, node: ast.AST) -> str:
+        """`numpy.random.rand` for `np.random.rand`; what is not imported keeps its name, with a dot before `a.b`."""
+        root, dot, rest = dotted(node).partition(".")
+        if root in self._shadowed and any(root in _arguments_of(one) for one in self.around(node)):
+            return f".{root}{dot}{rest}"
+        return f"{self.imported[root]}{dot}{rest}" if root in self.imported else f"{dot}{root}{dot}{rest}"
+
+    @cached_property
+    def _shadowed(self) -> frozenset[str]:
+        """Imported names that are also those of parameters."""
+        return frozenset(node.arg for node in self.every(ast.arg)) & self.imported.keys()
+
+    @cached_property
+    def calls(self) -> dict[str, list[ast.Call]]:
+        """All calls by what is called, qualified; those of what has no name by the last part, as in `.cuda`."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in self.every(ast.Call):
+            found.setdefault(self.qualified(node.func) or f".{last_name(node.func)}", []).append(node)
+        return found
+
+    @cached_property
+    def methods(self) -> dict[str, list[ast.Call]]:
+        """All calls by the last part of what is called: `backward` for `loss.backward()`."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in self.every(ast.Call):
+            found.setdefault(last_name(node.func), []).append(node)
+        return found
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node stands in, from the inside out."""
@@ -41,26 +129,102 @@ class Source:
 
 def read_sources(paths: Iterable[str | Path]) -> list[Source]:
     """The files, each once, without those that cannot be read or are no Python."""
-    return [source for path in dict.fromkeys(map(str, paths)) if (source := _read(path)) is not None]
+    found = []
+    for path in dict.fromkeys(map(str, paths)):
+        with suppress(UnreadableError):
+            found.append(parsed(path, *text_of(path)))
+    return found
 
 
-def _read(path: str) -> Source | None:
+class UnreadableError(Exception):
+    """A file that cannot be read, or is no Python: why, and in which line, 0 where that is not known."""
+
+    def __init__(self, why: str, line: int = 0) -> None:
+        super().__init__(why)
+        self.why, self.line = why, line
+
+
+def text_of(path: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """What is written in a file, decoded as Python does; of a notebook its code, and where its cells begin."""
     try:
+        if path.endswith(".ipynb"):
+            return _code_of(json.loads(Path(path).read_text(encoding="utf-8")))
         with tokenize.open(path) as file:
-            text = file.read()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    parents, mentions = dict[ast.AST, ast.AST](), dict[str, list[ast.expr]]()
-    for node in ast.walk(tree):
-        parents.update((child, node) for child in ast.iter_child_nodes(node))
-        if isinstance(node, ast.Name | ast.Attribute) and (name := dotted(node)):
-            mentions.setdefault(name, []).append(node)
-    for nodes in mentions.values():
-        nodes.sort(key=lambda node: (node.lineno, node.col_offset))
-    return Source(path, tree, text.split("\n"), parents, mentions)
+            return file.read(), ()
+    except OSError as error:
+        raise UnreadableError(error.strerror or str(error)) from error
+    except SyntaxError as error:
+        raise UnreadableError("it is not UTF-8, and names no encoding that Python knows") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableError(
+            f"it is not {error.encoding}: byte {error.start} is {error.object[error.start]:#04x}"
+        ) from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UnreadableError(f"it is no notebook: {error}") from error
+
+
+def _code_of(notebook: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The code cells; what only IPython understands is left blank, and so are cells in other languages."""
+    lines, cells = list[str](), list[tuple[int, int]]()
+    for number, cell in enumerate(notebook["cells"], 1):
+        code = "".join(cell["source"])
+        if cell["cell_type"] == "code" and not code.lstrip().startswith("%%"):
+            cells.append((len(lines), number))
+            lines += code.split("\n")
+    # Commands of the shell and of IPython, with the lines on which they go on.
+    text = re.sub(r"^([ \t]*)(?:[%!?](?:.*\\\n)*.*|.*\?[ \t]*)$", _blanked, "\n".join(lines), flags=re.MULTILINE)
+    return text, tuple(cells)
+
+
+def _blanked(command: re.Match[str]) -> str:
+    return f"{command[1]}pass" + "\n" * command[0].count("\n")
+
+
+def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
+    """The file of that text; UnreadableError where it is no Python."""
+    try:
+        return parse(path, text, cells)
+    except SyntaxError as error:
+        raise UnreadableError(f"it is no Python: {error.msg}", error.lineno or 0) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UnreadableError(f"it is no Python: {error or type(error).__name__}") from error
+
+
+def parse(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
+    """A file whose text is known; raises what `ast.parse` does."""
+    with warnings.catch_warnings(), without_collecting():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(text)
+    parents, nodes = dict[ast.AST, ast.AST](), dict[type[ast.AST], list[Any]]()
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        nodes.setdefault(type(node), []).append(node)
+        # What `ast.iter_child_nodes` gives, at half the time, without operators and contexts.
+        children = list[ast.AST]()
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                children += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and name not in ("ctx", "op"):
+                children.append(value)
+        for child in children:
+            parents[child] = node
+        children.reverse()
+        waiting += children
+    return Source(path, tree, text.split("\n"), parents, nodes, cells)
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Trees hold no garbage, and looking for it takes longer than parsing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def dotted(node: ast.AST) -> str:
@@ -75,6 +239,10 @@ def dotted(node: ast.AST) -> str:
 def last_name(node: ast.AST) -> str:
     """`c` for `a.b.c` and `a().c`, `a` for `a`, else nothing."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _arguments_of(node: ast.AST) -> set[str]:
+    return {one.arg for one, _ in parameters(node.args)} if isinstance(node, Function | ast.Lambda) else set()
 
 
 def parameters(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:

@@ -20,12 +20,14 @@ from samebits.base.records import from_data, keys, to_data
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import Diff
 from samebits.factors.pinning import Status
+from samebits.lint.linting import Linted
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Replay
 from samebits.report.costs import cost_told
 from samebits.report.crossings import against_told
 from samebits.report.diffs import diff_told
+from samebits.report.lints import lint_told
 from samebits.report.locks import lock_told, verify_told
 from samebits.report.resumes import resume_told
 from samebits.report.rows import Told
@@ -48,6 +50,7 @@ ANSWERS = {
     "cost": Answer(Costs, cost_told),
     "diff": Answer(Diff, diff_told),
     "factors": Answer(Status, factors_told),
+    "lint": Answer(Linted, lint_told),
     "lock": Answer(EntryLocked, lock_told),
     "replay": Answer(Replay, replay_told),
     "resume": Answer(Resumption, resume_told),

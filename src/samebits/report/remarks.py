@@ -12,8 +12,12 @@ from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site, shown_path
 from samebits.checking.verdict import Cause, CheckVerdict
 from samebits.factors.catalog import find
+from samebits.lint.findings import Finding
+from samebits.lint.linting import Linted
+from samebits.lint.rule import find_rule
 from samebits.locking.verdict import EntriesVerified, Verified
 from samebits.report.causes import cause_line, evidence
+from samebits.report.lints import place_of
 from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
 from samebits.report.origins import describe_finding, site_of
 from samebits.report.text import check_told
@@ -93,6 +97,26 @@ def _script_of(one: Verified) -> str:
     return next((word for word in shlex.split(one.command) if word.endswith(".py") and os.path.isfile(word)), "")
 
 
+def lint_remarks(found: Linted) -> list[Remark]:
+    """A remark for each finding, and for each file that could not be read."""
+    remarks = [_finding(one) for one in found.findings]
+    about = "a file that cannot be read as Python"
+    return remarks + [
+        Remark("unread", about, "warning", f"not read: {one.why}", shown_path(one.path), one.line or 1)
+        for one in found.unread
+    ]
+
+
+def _finding(one: Finding) -> Remark:
+    level: Level = "note" if one.level == "info" else one.level
+    path, about = shown_path(one.path), find_rule(one.rule).summary
+    if one.cell:
+        # A line of a cell is no line of the file.
+        return Remark(one.rule, about, level, f"{place_of(one)}: {one.reason}", path, source=one.source)
+    others = tuple((path, line) for line in one.others)
+    return Remark(one.rule, about, level, one.reason, path, one.line, others, one.source)
+
+
 def failure_remark(error: SamebitsError) -> Remark:
     """Of an answer that could not even be begun."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
@@ -104,4 +128,8 @@ def _place(site: Site) -> tuple[str, int]:
 
 
 # Of each kind of answer that has lines of code.
-REMARKS: dict[str, Callable[[Any], list[Remark]]] = {"check": check_remarks, "verify": verify_remarks}
+REMARKS: dict[str, Callable[[Any], list[Remark]]] = {
+    "check": check_remarks,
+    "lint": lint_remarks,
+    "verify": verify_remarks,
+}

@@ -21,9 +21,9 @@ FIXES = FIX, TRY = "fix", "try"
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
     **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides"), _NEEDED),
-    **dict.fromkeys(("trained", "left out", "next"), _NEEDED),
+    **dict.fromkeys(("trained", "left out", "next", "patch", "applied"), _NEEDED),
     **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), _HELPFUL),
-    **dict.fromkeys(("made", "compare", "ran"), _HELPFUL),
+    **dict.fromkeys(("made", "compare", "ran", "changes", "left"), _HELPFUL),
     **dict.fromkeys(("first", "latent", "varied", "pinned", "module", "took", "coverage"), _KNOWN),
 }
 _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _KNOWN, "op": _KNOWN}

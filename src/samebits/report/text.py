@@ -30,6 +30,7 @@ from samebits.report.causes import (
     unknown_what,
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
+from samebits.report.patches import patch_rows
 from samebits.report.places import agreed, counted, distance_words, unshown, where, which
 from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, unseen_rows
 from samebits.runfolder.folder import HOME
@@ -40,7 +41,7 @@ from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
 
 def check_told(verdict: CheckVerdict) -> Told:
     """The answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, and what to do next."""
-    rows = [*_rows(verdict), *_left_out(verdict)]
+    rows = [*_rows(verdict), *patch_rows(verdict), *_left_out(verdict)]
     if verdict.kind == "different":
         rows.append(("next", f"{_report(verdict)}     (a page with all lines and runs)"))
     return Told(_headline(verdict), rows)

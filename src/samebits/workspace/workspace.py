@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
@@ -49,6 +49,7 @@ class Workspace:
         home: the folder for the runs; ours.
         isolation: `copy` gives each run a copy of the working folder; `none` lets all of them begin in the folder.
         share: paths in the folder that copies show as they are.
+        replaced: files in the folder → what copies hold in their place.
 
     Attributes:
         folder: the working folder.
@@ -57,7 +58,13 @@ class Workspace:
         prepared: the files of the user's folder that the first run has prepared, and that copies begin with.
     """
 
-    def __init__(self, home: Path, isolation: Isolation = "copy", share: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        home: Path,
+        isolation: Isolation = "copy",
+        share: Sequence[str] = (),
+        replaced: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.home, self.isolation, self.folder = home, isolation, os.getcwd()
         self.shared = shared_paths(self.folder, share)
         self.left_by: int | None = None
@@ -73,6 +80,8 @@ class Workspace:
             (home / MARK).touch()
         if isolation == "copy":
             self._find()
+            for path, content in (replaced or {}).items():
+                self._replace(path, content)
 
     @property
     def is_mounted(self) -> bool:
@@ -86,13 +95,27 @@ class Workspace:
                 f"{self.folder} is not a folder that can be copied", "change into a project, or --isolation none"
             )
         (self.home / TREES).mkdir(parents=True, exist_ok=True)
-        left_out = frozenset([str(self.home)])
+        left_out = frozenset(map(str, filter(is_own, self.home.parents))) | {str(self.home)}
         copying = Copying(self.folder, self._tree(FOUND), self._links()[0], left_out, self.shared, self.is_mounted)
         try:
             self.survey = self._copied(copying)
         except BaseException:
             self.close()
             raise
+
+    def found(self, path: str) -> bytes | None:
+        """A file of the folder as the command found it; None where copies hold no copy of it."""
+        own = Path(self._tree(FOUND) + path[len(self.folder) :])
+        is_used = any(is_in(path, one) for one in (*self.survey.used, *self.survey.whole))
+        is_there = self.isolation == "copy" and is_in(path, self.folder) and not is_used
+        return own.read_bytes() if is_there and own.is_file() and not own.is_symlink() else None
+
+    def _replace(self, path: str, content: bytes) -> None:
+        """Let copies hold something else in the place of a file."""
+        own = Path(self._tree(FOUND) + path[len(self.folder) :])
+        remove(own)
+        own.write_bytes(content)
+        shutil.copymode(path, own)
 
     def _copied(self, copying: Copying) -> Survey:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +12,7 @@ import click
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
 from samebits.checking.experiments import check_in, pool_in
+from samebits.checking.mending import need_to_fix
 from samebits.checking.plan import CheckRequest, check_request, first_runs
 from samebits.cli import options
 from samebits.launch.config import read_config
@@ -49,6 +51,9 @@ from samebits.runfolder.folder import new_home
 @click.option(
     "--against", metavar="PYTHON", help="Compare with the same script under another Python: where do they differ?"
 )
+@click.option("--diff", is_flag=True, help="Print a patch for the causes, where the patched script repeats.")
+@click.option("--fix", is_flag=True, help="Apply that patch to your files, too.")
+@click.option("--fix-in-ci", is_flag=True, help="Apply it although CI is set.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what was held and changed in each run.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing.")
 @options.seed
@@ -62,6 +67,9 @@ def command(
     verbose: bool,
     out: Path | None,
     against: str | None,
+    diff: bool,
+    fix: bool,
+    fix_in_ci: bool,
     **given: Any,
 ) -> None:
     """Does COMMAND repeat bit for bit? If not: where the runs diverge, which line lets it in, and what fixes it.
@@ -74,14 +82,17 @@ def command(
     samebits check train.py --out {run}
     samebits check --share data train.py
     samebits check --against old/bin/python --level op train.py
+    samebits check --fix train.py
 
     Each run begins in a copy of the current folder; {run} in COMMAND is a folder of the run's own.
-    Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, 1
-    different bits, 2 undecided.
+    Standard input is passed on when it is a file. Exit status: 0 same bits in what was trained, or a
+    patch was applied that needs no pin, 1 different bits, 2 undecided.
     """
     _warn_of_options_behind(command)
     config = read_config()
-    request = check_request(command, config, **given)
+    if fix:
+        need_to_fix(os.environ, fix_in_ci)
+    request = check_request(command, config, patch="fix" if fix else "diff" if diff else "", **given)
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:
@@ -93,15 +104,20 @@ def command(
     text = form.answer("check", verdict) if form.IS_DATA or verbose else check_told(verdict).brief
     if verbose and verdict.runs and not form.IS_DATA:
         text += f"\n\n{experiment_text(experiment_in(home, verdict.runs))}"
-    options.end(form, text, verdict.exit_code, verdict.error, is_partial=verdict.signal is not None)
+    patch = verdict.patch
+    if patch is not None and patch.proven and not form.IS_DATA:
+        text += f"\n\n{patch.diff.rstrip().replace(chr(13), '')}"
+    is_partial = verdict.signal is not None or (patch is not None and verdict.kind == "different")
+    options.end(form, text, verdict.exit_code, verdict.error, is_partial=is_partial)
 
 
 def _check_against(
     given: str, request: CheckRequest, form: Form, out: Path | None, keep: int, dry_run: bool
 ) -> NoReturn:
     """Two interpreters instead of factors that are varied."""
-    if dry_run or request.vary or request.all_origins:
-        other = "--dry-run" if dry_run else "--vary" if request.vary else "--all"
+    if dry_run or request.vary or request.all_origins or request.patch:
+        words = {"--dry-run": dry_run, "--vary": request.vary, "--all": request.all_origins}
+        other = next((word for word, is_given in words.items() if is_given), f"--{request.patch}")
         raise UsageError(
             f"--against cannot be combined with {other}", "it holds everything still, under both interpreters"
         )

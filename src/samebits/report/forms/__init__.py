@@ -10,8 +10,9 @@ from samebits.base.errors import SamebitsError, UsageError
 DEFAULT = "text"
 # What has a verdict on lines of code.
 _JUDGED = ("check", "verify")
+_PLACED = (*_JUDGED, "lint")
 # Form → the kinds of answers that it has; None where it has all. None of them is imported before it is wanted.
-FORMS = {DEFAULT: None, "github": _JUDGED, "json": None, "junit": _JUDGED, "sarif": _JUDGED}
+FORMS = {DEFAULT: None, "github": _PLACED, "json": None, "junit": _JUDGED, "sarif": _PLACED}
 
 
 class Form(Protocol):

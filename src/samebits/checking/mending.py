@@ -1,0 +1,227 @@
+"""A patch for the confirmed causes, and its proof: the same check of the patched script, in copies that hold it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from samebits.base.ci import in_ci
+from samebits.base.errors import PatchError, UsageError
+from samebits.base.sites import Site, is_user_file, shown_path
+from samebits.checking.plan import CheckRequest
+from samebits.checking.pool import RunPool
+from samebits.checking.verdict import Cause, CheckVerdict, Patch
+from samebits.factors.base import GeneratorFactor
+from samebits.factors.catalog import find, in_order
+from samebits.factors.context import Setting
+from samebits.fixing.cures import Sources, Wanted
+from samebits.fixing.edits import NoCureError, Original, original, write_all
+from samebits.fixing.patch import Draft, Unmended, patch
+from samebits.runfolder.notes import Observed, read_notes
+
+# How many patches are tried: the way that fits a script best may not be enough, and a cause may hide another one.
+MOST_PROOFS = 3
+Checked = tuple[CheckVerdict, "Mending"]
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What a check knows that a patch is made from.
+
+    Attributes:
+        wanted: the confirmed causes.
+        left: causes that were not confirmed.
+        files: as the command found them.
+    """
+
+    wanted: tuple[Wanted, ...] = ()
+    left: tuple[Unmended, ...] = ()
+    files: Sources = field(default_factory=lambda: Sources(_nothing))
+
+
+def need_to_fix(environ: Mapping[str, str], told: bool) -> None:
+    """Raise UsageError where `CI` is set and changing files there was not asked for."""
+    if in_ci(environ) and not told:
+        raise UsageError(
+            f"CI={environ['CI']} is set: files are then changed only on request, as nobody reviews what CI writes",
+            "use --diff and apply it where you work; or add --fix-in-ci",
+        )
+
+
+def _nothing(path: str) -> Original:
+    raise NoCureError(f"{path} was not read")
+
+
+def mending_of(pool: RunPool, verdict: CheckVerdict) -> Mending:
+    """What can be mended of what a check found, as long as its copy of the folder is there."""
+    if verdict.kind != "different" or not verdict.causes:
+        return Mending()
+    facts = [run.facts for run in pool.runs]
+    script = next((own.script for own in facts if own.script), "")
+    early = {name: sites for own in reversed(facts) for name, sites in own.early_seeds.items()}
+    threads = _threads(run.path for run in pool.runs if not run.plan.settings)
+    wanted = [
+        Wanted(
+            one.factor,
+            _noted(one),
+            one.called,
+            find(one.factor).fix_for(one.site, one.script or script, one.called),
+            one.script or script,
+            one.others,
+            one.seeded_late if isinstance(find(one.factor), GeneratorFactor) else None,
+            early.get(one.factor, ()),
+            threads,
+        )
+        for one in verdict.causes
+        if one.confirmed
+    ]
+    left = [Unmended(one.factor, one.site, "it is not confirmed") for one in verdict.causes if not one.confirmed]
+    paths = sorted({path for own in facts for path in own.files})
+    return Mending(tuple(wanted), tuple(left), _read_all(pool, wanted, paths))
+
+
+def _noted(cause: Cause) -> Site | None:
+    """The line of a cause, as it was when it ran."""
+    return None if cause.site is None else replace(cause.site, noted=cause.source or cause.site.noted)
+
+
+def _threads(runs: Iterable[Path]) -> int:
+    """How many torch computed with where it was left alone."""
+    notes = (note for path in runs for note in read_notes(path, Observed))
+    values = [note.factors["cpu-threads"].value for note in notes if "cpu-threads" in note.factors]
+    return next((int(value) for value in values if value.isdigit()), 0)
+
+
+def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> Sources:
+    """The program's files, read at once: the copy of the folder goes with the check."""
+    known = dict[str, Original | NoCureError]()
+    for one in wanted:
+        sites = [site for site in (one.site, one.late, *one.others, *one.early) if site is not None]
+        for path in dict.fromkeys([*paths, one.script, *(site.path for site in sites)]):
+            if path and path not in known:
+                try:
+                    known[path] = file_of(pool, path)
+                    known[os.path.realpath(path)] = known[path]
+                except NoCureError as error:
+                    known[path] = error
+
+    def read(path: str) -> Original:
+        found = known.get(path, NoCureError(f"{path} was not read"))
+        if isinstance(found, NoCureError):
+            raise found
+        return found
+
+    return Sources(read, paths)
+
+
+def file_of(pool: RunPool, path: str) -> Original:
+    """A file of the user's, as the command found it; NoCureError where it must not be edited, or cannot."""
+    real, folder = os.path.realpath(path), pool.workspace.folder
+    if not path.startswith(os.sep):
+        raise NoCureError(f"{path} is no file")
+    if not is_user_file(real):
+        raise NoCureError(f"{shown_path(real)} is an installed package's")
+    content = pool.workspace.found(real)
+    if content is None:
+        where = (
+            "is not in the copies of the folder" if real.startswith(folder + os.sep) else "lies outside of the folder"
+        )
+        raise NoCureError(f"{shown_path(real)} {where}")
+    return original(real, content)
+
+
+def patched(
+    found: Checked,
+    request: CheckRequest,
+    home: Path,
+    check_again: Callable[[Path, CheckRequest, Mapping[str, bytes]], Checked],
+) -> CheckVerdict:
+    """The verdict with a patch; proved and applied, where that was asked for.
+
+    Args:
+        found: what a check found.
+        request: of the check.
+        home: its folder.
+        check_again: checks with some files replaced, in a folder of its own.
+    """
+    verdict, mending = found
+    draft = patch(mending.wanted, mending.files)
+    is_asked = bool(request.patch) and verdict.kind == "different"
+    if not is_asked:
+        is_offered = draft.changes and verdict.unknown is None
+        return replace(verdict, patch=_record(draft, mending)) if is_offered else verdict
+    if not draft.changes or verdict.unknown is not None or verdict.signal is not None:
+        why = "a further cause is unknown" if verdict.unknown is not None else ""
+        return replace(verdict, patch=replace(_record(draft, mending), why=why))
+    own, draft, proof = _proved(draft, mending, request, home, check_again)
+    if proof.signal is not None:
+        return replace(verdict, patch=own, signal=proof.signal, cut_short=proof.cut_short, error=proof.error)
+    if own.proven and request.patch == "fix":
+        try:
+            write_all(draft.changes)
+        except PatchError as error:
+            return replace(verdict, patch=own, error=error)
+        own = replace(own, applied=True)
+    return replace(verdict, patch=own)
+
+
+def _proved(
+    draft: Draft,
+    mending: Mending,
+    request: CheckRequest,
+    home: Path,
+    check_again: Callable[[Path, CheckRequest, Mapping[str, bytes]], Checked],
+) -> tuple[Patch, Draft, CheckVerdict]:
+    """The patch with which the script repeats, or else the last one that was tried, and what the check of it said."""
+    attempt = 0
+    for number in range(1, MOST_PROOFS + 1):
+        pins = in_order({one.factor for one in draft.cannot if not find(one.factor).by_folder})
+        vary = tuple(name for name in request.vary if name not in pins)
+        own_pins = {**{name: Setting("pinned") for name in pins}, **request.pins}
+        asked = replace(request, patch="", pins=own_pins, vary=vary)
+        proof, then = check_again(home / f"patched-{number}", asked, {one.path: one.after for one in draft.changes})
+        own = replace(
+            _record(draft, mending),
+            pins=tuple(pins),
+            proven=proof.kind == "same",
+            is_complete=proof.is_complete,
+            agree=len(proof.whole),
+            diverged=proof.divergent,
+            why=proof.error.message if proof.error else "",
+        )
+        if own.proven or proof.signal is not None:
+            break
+        further = patch(then.wanted, then.files)
+        again = {one.factor for one in draft.mends if find(one.factor).fixed_once} & {
+            one.factor for one in further.mends
+        }
+        if further.changes and not again:
+            draft = _composed(draft, further)
+            continue
+        attempt += 1
+        other = patch(mending.wanted, mending.files, attempt)
+        if other.changes == draft.changes:
+            break
+        draft = other
+    return own, draft, proof
+
+
+def _record(draft: Draft, mending: Mending) -> Patch:
+    return Patch(
+        diff=draft.diff,
+        files=tuple(one.path for one in draft.changes),
+        lines=draft.lines,
+        mends=draft.mends,
+        cannot=(*draft.cannot, *mending.left),
+    )
+
+
+def _composed(first: Draft, then: Draft) -> Draft:
+    """What two patches do, one after the other."""
+    changes = {one.path: one for one in first.changes}
+    for one in then.changes:
+        before = changes[one.path].before if one.path in changes else one.before
+        changes[one.path] = replace(one, before=before)
+    return Draft(tuple(changes.values()), (*first.mends, *then.mends), (*first.cannot, *then.cannot))

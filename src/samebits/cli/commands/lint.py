@@ -1,0 +1,64 @@
+"""`samebits lint`: what will not repeat, read off the code without running it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from samebits.cli import options
+from samebits.fixing.edits import write_all
+from samebits.fixing.findings import mend
+from samebits.launch.config import read_config
+from samebits.lint.linting import LintOptions, lint
+from samebits.lint.rule import find_rule
+from samebits.report.forms import Form
+from samebits.report.lints import rule_page
+
+
+@click.command()
+@click.option("--select", multiple=True, metavar="CODE", help="Apply only rules whose code begins so (repeatable).")
+@click.option("--ignore", multiple=True, metavar="CODE", help="Do not apply rules whose code begins so (repeatable).")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Pass by paths that match (repeatable).")
+@click.option("--explain", metavar="CODE", help="Show the page of a rule, and look at nothing.")
+@click.option("--fix", is_flag=True, help="Write the cures that change nothing but an order or a seed, and look again.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: those that change what a script does, too.")
+@click.option("--diff", is_flag=True, help="Show what --fix would write, and write nothing.")
+@options.form("lint")
+@click.argument("paths", nargs=-1, metavar="PATHS...")
+def command(
+    form: Form,
+    paths: tuple[str, ...],
+    explain: str | None,
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    **given: Any,
+) -> None:
+    """Which lines of PATHS will not repeat? Neither torch nor the code is imported.
+
+    \b
+    samebits lint src train.py
+    samebits lint --select SB2 .
+    samebits lint --explain SB202
+    samebits lint --diff src
+
+    Of folders, Python files and notebooks are read, but no tests, docs and environments. A finding is taken back by a
+    comment at its line that says why: # samebits: ignore[SB201] the order does not matter, files are deleted
+
+    Exit status: 0 nothing found, 1 something found, 2 a file could not be read.
+    """
+    if explain is not None:
+        options.answer(rule_page(find_rule(explain)))
+        return
+    chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
+    found = lint(paths, chosen)
+    if fix or diff:
+        draft, mended = mend(found.findings, unsafe_fixes)
+        if diff:
+            options.answer(draft.diff, is_data=True)
+            raise SystemExit(found.exit_code)
+        write_all(draft.changes)
+        found = replace(lint(paths, chosen), fixed=tuple(mended))
+    options.end(form, form.answer("lint", found), found.exit_code)

@@ -1,0 +1,1 @@
+"""What can be mended in source code is mended there: edits by position, and every other byte stays as it is."""

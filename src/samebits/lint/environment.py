@@ -1,0 +1,33 @@
+"""Environment variables that matter to the bits of a training, and where code sets them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.source import Source
+
+# Read when NumPy or torch is loaded.
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "MKL_CBWR")
+KNOWN = (*THREADS, "PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES")
+
+
+def set_in(source: Source) -> Iterator[tuple[str, ast.AST]]:
+    """Names that a file sets, each with the place."""
+    for node in source.every(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Subscript) and source.qualified(target.value) == "os.environ":
+                yield from _named(target.slice, node)
+    for name in ("os.environ.setdefault", "os.putenv"):
+        for call in source.calls.get(name, ()):
+            yield from _named(call.args[0] if call.args else None, call)
+    for call in source.calls.get("os.environ.update", ()):
+        for keyword in call.keywords:
+            yield from [(keyword.arg, call)] if keyword.arg else []
+        for key in call.args[0].keys if call.args and isinstance(call.args[0], ast.Dict) else []:
+            yield from _named(key, call)
+
+
+def _named(key: ast.expr | None, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+        yield key.value, node

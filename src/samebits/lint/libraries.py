@@ -1,0 +1,80 @@
+"""Names of the libraries that trainings use: what draws from a global generator, and what seeds one."""
+
+from __future__ import annotations
+
+import re
+
+ALL = "*"
+# What seeds a global generator, with its library.
+SEEDS = {
+    **dict.fromkeys(["torch.manual_seed", "torch.random.manual_seed", "torch.set_rng_state"], "torch"),
+    **dict.fromkeys(["torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.set_rng_state"], "torch"),
+    **dict.fromkeys(["numpy.random.seed", "numpy.random.set_state"], "numpy"),
+    **dict.fromkeys(["random.seed", "random.setstate"], "random"),
+}
+_HELPERS = re.compile(r"seed|determinis|reproducib|set_rng", re.IGNORECASE)
+# These look like helpers that seed, and seed no global generator. What begins with a dot is a method of an object.
+_NO_HELPERS = re.compile(
+    r"^(numpy|np|random|torch)\.|^\..*\.(manual_seed|seed)(_all)?$|initial_seed|SeedSequence|use_deterministic|get_?seed"
+    r"|(is|set)_deterministic|make_seed|derive",
+    re.IGNORECASE,
+)
+
+
+def is_seed_helper(name: str) -> bool:
+    """Whether a function of that qualified name may seed every generator: by how it is called."""
+    root, last = name.partition(".")[0], name.rpartition(".")[2]
+    # The trainers of transformers seed, with 42 unless told otherwise.
+    is_trainer = root in ("transformers", "trl", "sentence_transformers") and last.endswith("Trainer")
+    return root == "samebits" or is_trainer or bool(_HELPERS.search(last) and not _NO_HELPERS.search(name))
+
+
+_NUMPY = """
+rand randn randint random random_sample random_integers ranf sample choice shuffle permutation bytes beta binomial
+chisquare dirichlet exponential f gamma geometric gumbel hypergeometric laplace logistic lognormal logseries multinomial
+multivariate_normal negative_binomial noncentral_chisquare normal pareto poisson power rayleigh standard_cauchy
+standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises wald weibull zipf
+"""
+_PYTHON = """
+random randint randrange choice choices shuffle sample uniform gauss normalvariate betavariate expovariate gammavariate
+lognormvariate paretovariate triangular vonmisesvariate weibullvariate getrandbits randbytes
+"""
+_TORCH = """
+rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like nn.functional.dropout
+utils.data.random_split nn.init.normal_ nn.init.uniform_ nn.init.xavier_uniform_ nn.init.xavier_normal_
+nn.init.kaiming_uniform_ nn.init.kaiming_normal_ nn.init.orthogonal_ nn.init.trunc_normal_
+"""
+# Modules of torch.nn whose parameters are drawn.
+_LAYERS = """
+Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding EmbeddingBag LSTM GRU RNN
+LSTMCell GRUCell RNNCell MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer
+"""
+DRAWS = {
+    "numpy": [f"numpy.random.{name}" for name in _NUMPY.split()],
+    "random": [f"random.{name}" for name in _PYTHON.split()],
+    "torch": [f"torch.{name}" for name in _TORCH.split()],
+}
+LAYERS = _LAYERS.split()
+GENERATOR_KEYWORDS = {"generator", "random_state"}
+# Makers of a generator of one's own, and the place of its seed.
+GENERATORS = {
+    "numpy.random.default_rng": "seed",
+    "numpy.random.RandomState": "seed",
+    "random.Random": "x",
+    "torch.Generator": "",
+}
+# What is new in every run.
+ENTROPY = {
+    *("time.time", "time.time_ns", "time.perf_counter", "time.monotonic", "datetime.datetime.now", "datetime.now"),
+    *("os.getpid", "os.urandom", "uuid.uuid1", "uuid.uuid4", "secrets.randbits", "secrets.randbelow"),
+    *("secrets.token_bytes", "random.SystemRandom", "torch.seed", "time.clock"),
+}
+# What splits or samples data: whose generator it draws from, where it comes from, and what must be True for it to draw.
+SPLITS = {
+    "random_split": ("torch", ("torch",), ""),
+    "train_test_split": ("numpy", ("sklearn",), ""),
+    "KFold": ("numpy", ("sklearn",), "shuffle"),
+    "StratifiedKFold": ("numpy", ("sklearn",), "shuffle"),
+    "ShuffleSplit": ("numpy", ("sklearn",), ""),
+    "resample": ("numpy", ("sklearn",), ""),
+}

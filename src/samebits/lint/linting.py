@@ -1,0 +1,187 @@
+"""All rules over all files of some paths."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from samebits.base.errors import SamebitsError, UsageError
+from samebits.base.records import published
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule, all_rules
+from samebits.lint.source import Source, UnreadableError, parsed, text_of, without_collecting
+
+# Nobody trains there, or nobody wrote it; below a path that was given.
+_PASSED_BY = {"tests", "test", "docs", "node_modules", "site-packages", "build", "dist", "__pycache__"}
+_NO_TRAINING = re.compile(r"(setup|conf|conftest|test_\w+|\w+_test|noxfile)\.py")
+# What makes a file matter to what is found in others: it may seed, restore, or lead to one that does.
+_CONTEXT = ("import", "seed", "rng", "state")
+_GENERATED = re.compile(r"\A(#.*\n)*#.*(@generated|do not edit)", re.IGNORECASE)
+_IGNORED = re.compile(r"#\s*samebits:\s*ignore\[(?P<codes>[\w\s,]*)\](?P<reason>.*)")
+
+
+@dataclass(frozen=True)
+class LintOptions:
+    """What `[tool.samebits.lint]` and the options of `samebits lint` say.
+
+    Attributes:
+        select: codes of rules, or how they begin; those alone are applied, also if they are off by default.
+        ignore: codes of rules, or how they begin, that are not applied.
+        exclude: patterns of paths that are passed by.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options by name; those that are left open as they are here."""
+        return {name: value or getattr(self, name) for name, value in given.items()}
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A file that could not be read.
+
+    Attributes:
+        path: of the file.
+        line: where it stops being Python, 0 where that is not the reason.
+        why: as a clause that follows the path.
+    """
+
+    path: str
+    line: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Linted:
+    """What reading some paths found.
+
+    Attributes:
+        files: how many were looked at.
+        findings: by path and line.
+        ignored: how many findings comments took back.
+        unread: files that could not be read.
+        fixed: findings that were cured; they are none of `findings`.
+        error: why nothing was looked at.
+    """
+
+    files: int
+    findings: tuple[Finding, ...]
+    ignored: int = 0
+    unread: tuple[Unread, ...] = ()
+    fixed: tuple[Finding, ...] = ()
+    error: SamebitsError | None = None
+
+    @property
+    @published()
+    def kind(self) -> Literal["found", "none", "undecided"]:
+        """Whether something was found that may break a run; undecided where a file could not be read."""
+        kinds: dict[int, Literal["found", "none", "undecided"]] = {0: "none", 1: "found", 2: "undecided"}
+        return kinds[self.exit_code]
+
+    @property
+    @published()
+    def exit_code(self) -> int:
+        """0 nothing found, 1 something found that may break a run, 2 a file could not be read."""
+        if any(one.level != "info" for one in self.findings):
+            return 1
+        return 2 if self.unread else 0
+
+
+def lint(paths: Sequence[str | Path], options: LintOptions | None = None) -> Linted:
+    """What reading finds in files and folders; neither torch nor what is read is imported.
+
+    Args:
+        paths: files are read whatever they are called; of folders, all Python and notebooks but tests and the like.
+        options: which rules apply.
+
+    Raises:
+        UsageError: a path does not exist, or no rule has a code.
+    """
+    options = options or LintOptions()
+    chosen = _chosen(options)
+    with without_collecting():
+        return _lint(paths, options, chosen)
+
+
+def _lint(paths: Sequence[str | Path], options: LintOptions, chosen: Sequence[Rule]) -> Linted:
+    files = list(dict.fromkeys(name for path in paths for name in _files(Path(path), options.exclude)))
+    wanted = re.compile("|".join(sorted({*_CONTEXT, *(word for rule in all_rules() for word in rule.words)})))
+    sources, unread = list[Source](), list[Unread]()
+    for name in files:
+        try:
+            text, cells = text_of(name)
+            if wanted.search(text) and not _GENERATED.match(text):
+                sources.append(parsed(name, text, cells))
+        except UnreadableError as error:
+            unread.append(Unread(name, error.line, error.why))
+    found = {(one.path, one.line, one.rule): one for one in _found(chosen, Project(sources))}
+    by_path = {source.path: source for source in sources}
+    kept = [one for one in found.values() if not _is_ignored(by_path[one.path], one)]
+    kept.sort(key=lambda one: (one.path, one.line, one.rule))
+    placed = tuple(_in_cell(by_path[one.path], one) for one in kept)
+    return Linted(len(files), placed, len(found) - len(kept), tuple(unread))
+
+
+def _found(chosen: Iterable[Rule], project: Project) -> Iterator[Finding]:
+    for rule in chosen:
+        for one in rule.find(project):
+            yield replace(one, rule=rule.code, level=rule.level)
+
+
+def _chosen(options: LintOptions) -> list[Rule]:
+    known = all_rules()
+    for code in (*options.select, *options.ignore):
+        if not code or not any(rule.code.startswith(code) for rule in known):
+            raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(rule.code for rule in known)}")
+    selected = [rule for rule in known if rule.code.startswith(options.select)] if options.select else known
+    return [
+        rule
+        for rule in selected
+        if (rule.is_on or options.select) and not (options.ignore and rule.code.startswith(options.ignore))
+    ]
+
+
+def _files(path: Path, exclude: Sequence[str]) -> Iterator[str]:
+    if path.is_file():
+        yield str(path)
+        return
+    if not path.is_dir():
+        raise UsageError(f"there is no file or folder {path}", "name files or folders that exist")
+    for folder, below, names in os.walk(path):
+        below[:] = sorted(name for name in below if not _is_passed_by(Path(folder, name), exclude))
+        for name in sorted(names):
+            whole = Path(folder, name)
+            if name.endswith((".py", ".ipynb")) and not _NO_TRAINING.fullmatch(name) and not _matches(whole, exclude):
+                yield str(whole)
+
+
+def _is_passed_by(folder: Path, exclude: Sequence[str]) -> bool:
+    is_ours = folder.name in _PASSED_BY or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists()
+    return is_ours or _matches(folder, exclude)
+
+
+def _matches(path: Path, patterns: Iterable[str]) -> bool:
+    return any(path.match(pattern) for pattern in patterns)
+
+
+def _is_ignored(source: Source, finding: Finding) -> bool:
+    """Whether a comment at its line, or alone on the one above, names its rule and gives a reason."""
+    above = source.lines[finding.line - 2] if finding.line > 1 else ""
+    comments = [source.lines[finding.line - 1], above if above.lstrip().startswith("#") else ""]
+    found = [match for text in comments if (match := _IGNORED.search(text))]
+    return any(finding.rule in re.split(r"[\s,]+", one["codes"]) and one["reason"].strip() for one in found)
+
+
+def _in_cell(source: Source, finding: Finding) -> Finding:
+    if not source.cells:
+        return finding
+    start, number = max(cell for cell in source.cells if cell[0] < finding.line)
+    return replace(finding, line=finding.line - start, cell=number, others=())

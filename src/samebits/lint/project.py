@@ -1,0 +1,457 @@
+"""Files read together, and what rules ask of all of them: what a script imports, seeds and draws."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any
+
+from samebits.lint.flow import Flow
+from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, is_seed_helper
+from samebits.lint.source import Function, Source, dotted, last_name, parameters
+
+_DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
+
+
+class Project:
+    """The sources of some paths, with the facts that take more than one line to see."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = sources
+        self._imports: dict[Source, frozenset[Source]] = {}
+        self._closures: dict[Source, frozenset[Source]] = {}
+        self._together: dict[Source, frozenset[Source]] = {}
+        self._seeds: dict[Source, frozenset[str]] = {}
+        self._flows: dict[tuple[Source, ...], Flow] = {}
+        self.orders: dict[Source, list[Any]] = {}  # what `hash_order` has found in a file
+
+    # ---- calls
+
+    def calls(self, *names: str) -> Iterator[tuple[Source, ast.Call]]:
+        """Calls of what is qualified so."""
+        for source in self.sources:
+            for name in names:
+                for call in source.calls.get(name, ()):
+                    yield source, call
+
+    def methods(self, *names: str) -> Iterator[tuple[Source, ast.Call]]:
+        """Calls of whatever is called so, of any object."""
+        for source in self.sources:
+            for name in names:
+                for call in source.methods.get(name, ()):
+                    yield source, call
+
+    # ---- files
+
+    @cached_property
+    def _by_stem(self) -> dict[str, list[Source]]:
+        found = defaultdict(list)
+        for source in self.sources:
+            path = PurePath(source.path)
+            found[path.parent.name if path.stem == "__init__" else path.stem].append(source)
+        return found
+
+    def imports_of(self, source: Source) -> frozenset[Source]:
+        """The files among these that a file imports: of several with a fitting name, the nearest."""
+        if source not in self._imports:
+            self._imports[source] = frozenset(self._find_imports(source))
+        return self._imports[source]
+
+    def _find_imports(self, source: Source) -> set[Source]:
+        wanted = {alias.name for node in source.every(ast.Import) for alias in node.names}
+        for node in source.every(ast.ImportFrom):
+            wanted |= {f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names}
+            wanted.add(node.module or "")
+        found: set[Source] = set()
+        here = PurePath(source.path).parts
+        for name in wanted - {""}:
+            parts = tuple(name.split("."))
+            fitting = [one for one in self._by_stem.get(parts[-1], ()) if one is not source and _fits(one, parts)]
+            if fitting:
+                found.add(max(fitting, key=lambda one: _shared(PurePath(one.path).parts, here)))
+        return found
+
+    def closure(self, source: Source) -> frozenset[Source]:
+        """A file and all that it imports, directly or not."""
+        if source not in self._closures:
+            found, waiting = {source}, [source]
+            while waiting:
+                new = self.imports_of(waiting.pop()) - found
+                found |= new
+                waiting += new
+            self._closures[source] = frozenset(found)
+        return self._closures[source]
+
+    @cached_property
+    def entries(self) -> list[Source]:
+        """The files that are run: those that say so, notebooks, and those that train at their top level."""
+        return [source for source in self.sources if _is_entry(source)]
+
+    @cached_property
+    def _entries_of(self) -> dict[Source, list[Source]]:
+        found = defaultdict(list)
+        for entry in self.entries:
+            for source in self.closure(entry):
+                found[source].append(entry)
+        return found
+
+    def entries_of(self, source: Source) -> list[Source]:
+        """The scripts that a file is part of."""
+        return self._entries_of.get(source, [])
+
+    def together(self, source: Source) -> frozenset[Source]:
+        """A file with every script that it is part of, and all of theirs."""
+        if source not in self._together:
+            scripts = (self.closure(entry) for entry in self.entries_of(source))
+            self._together[source] = self.closure(source).union(*scripts)
+        return self._together[source]
+
+    def is_mentioned(self, sources: Iterable[Source], *words: str) -> bool:
+        """Whether any of some words is a name, or an attribute, in some files."""
+        return any(word in source.words for source in sources for word in words)
+
+    # ---- functions and classes
+
+    @cached_property
+    def functions(self) -> Mapping[str, list[tuple[Source, Function]]]:
+        """All functions by their names."""
+        found = defaultdict(list)
+        for source in self.sources:
+            for node in source.every(ast.FunctionDef, ast.AsyncFunctionDef):
+                found[node.name].append((source, node))
+        return found
+
+    def function(self, source: Source, name: str) -> tuple[Source, Function] | None:
+        """The function of that name which a file means: its own, else one that it imports."""
+        found = self.functions.get(name, [])
+        near = [one for one in found if one[0] is source] or [one for one in found if one[0] in self.closure(source)]
+        return near[0] if near else None
+
+    @cached_property
+    def classes(self) -> Mapping[str, list[tuple[Source, ast.ClassDef]]]:
+        """All classes by their names."""
+        found = defaultdict(list)
+        for source in self.sources:
+            for node in source.every(ast.ClassDef):
+                found[node.name].append((source, node))
+        return found
+
+    def is_kind(self, node: ast.ClassDef, *endings: str) -> bool:
+        """Whether a class, or one that it is made from, has a name that ends so."""
+        seen, waiting = set[str](), [node]
+        while waiting:
+            for base in map(last_name, waiting.pop().bases):
+                if base.endswith(endings):
+                    return True
+                if base not in seen:
+                    seen.add(base)
+                    waiting += [one for _, one in self.classes.get(base, ())]
+        return False
+
+    def is_dataset(self, node: ast.ClassDef) -> bool:
+        """Whether a DataLoader may be given it: it says so, or has a length and items."""
+        methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+        return {"__getitem__", "__len__"} <= methods or self.is_kind(node, *_DATASETS)
+
+    def is_module(self, node: ast.ClassDef) -> bool:
+        """Whether it is a module of torch."""
+        return self.is_kind(node, "Module")
+
+    # ---- seeds and draws
+
+    def seeds(self, entry: Source) -> frozenset[str]:
+        """Which generators a script seeds: `torch`, `numpy`, `random`; `*` where a helper elsewhere may seed any."""
+        if entry not in self._seeds:
+            imported = self.closure(entry) - {entry}
+            found = {
+                library
+                for library, holders in self._seeding.items()
+                if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
+            }
+            beside = [one for one in imported if PurePath(one.path).parent == PurePath(entry.path).parent]
+            if any(map(self._imports_unseen, (entry, *beside))):
+                found.add(ALL)
+            self._seeds[entry] = frozenset(found)
+        return self._seeds[entry]
+
+    @cached_property
+    def _seeding(self) -> dict[str, set[tuple[Source, str]]]:
+        """Who seeds a library, or mentions a function that does: a file, and the name of a function in it."""
+        found = defaultdict[str, set[tuple[Source, str]]](set)
+        for source in self.sources:
+            for library, call in seeds_in(source):
+                found[library].add((source, holder_of(source, call)))
+            for name, calls in source.calls.items():
+                if is_seed_helper(name) and not self._is_here(source, last_name(calls[0].func)):
+                    found[ALL] |= {(source, holder_of(source, call)) for call in calls}
+        for holders in found.values():
+            self._spread(holders)
+        return found
+
+    def _is_here(self, source: Source, name: str) -> bool:
+        """Whether a function or class stands in a file or in what it imports."""
+        return any(one is source or one in self.closure(source) for one, _ in self.defined(name))
+
+    def _imports_unseen(self, source: Source) -> bool:
+        """Whether a file imports one that lies near it, and is none of these: what that seeds is not known."""
+        folders = PurePath(os.path.abspath(source.path)).parents[:_FOLDERS]
+        for node in source.every(ast.Import, ast.ImportFrom):
+            module = getattr(node, "module", None) or ""
+            names = {f"{module}.{alias.name}".strip(".") for alias in node.names} | {module} - {""}
+            roots = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"torch", "numpy"}
+            is_near = any(
+                os.path.exists(folder / f"{root}.py") or os.path.isdir(folder / root)
+                for root in roots
+                for folder in folders
+            )
+            if is_near and not any(
+                _fits(one, parts)
+                for parts in (tuple(name.split(".")) for name in names)
+                for one in self._by_stem.get(parts[-1], ())
+            ):
+                return True
+        return False
+
+    def _spread(self, holders: set[tuple[Source, str]]) -> None:
+        """Add the functions that mention one of these functions, and so on."""
+        waiting = [*holders]
+        while waiting:
+            home, name = waiting.pop()
+            for source in self._mentioning.get(name, ()) if name not in (TOP, MAIN) else ():
+                # Where a file has a function of that name, it means its own.
+                if source is not home and ((source, name) in self._defined or home not in self.closure(source)):
+                    continue
+                new = {(source, holder_of(source, node)) for node in source.named[name]} - holders
+                holders |= new
+                waiting += new
+
+    @cached_property
+    def _defined(self) -> frozenset[tuple[Source, str]]:
+        """The functions and classes of each file."""
+        names = self.functions.keys() | self.classes.keys()
+        return frozenset((source, name) for name in names for source, _ in self.defined(name))
+
+    def defined(self, name: str) -> list[tuple[Source, Any]]:
+        """The functions and classes of a name."""
+        return [*self.functions.get(name, ()), *self.classes.get(name, ())]
+
+    @cached_property
+    def _mentioning(self) -> Mapping[str, list[Source]]:
+        """The files that mention a function or class of a name."""
+        names, found = self.functions.keys() | self.classes.keys(), defaultdict[str, list[Source]](list)
+        for source in self.sources:
+            for name in names & source.words:
+                found[name].append(source)
+        return found
+
+    def lacks_seed(self, source: Source, library: str) -> bool:
+        """Whether no script that a file is part of seeds a generator.
+
+        Not where it is part of none, nor where a script of another folder uses it: of a library, some may not be seen.
+        """
+        entries, here = self.entries_of(source), PurePath(source.path)
+        is_known = bool(entries) and all(here.is_relative_to(PurePath(entry.path).parent) for entry in entries)
+        return is_known and not any({library, ALL} & self.seeds(entry) for entry in entries)
+
+    @cached_property
+    def trains(self) -> frozenset[Source]:
+        """The scripts that train: they, or a file that they import by name, go backward and step."""
+        return frozenset(entry for entry in self.entries if any(map(_may_train, (entry, *self.imports_of(entry)))))
+
+    # ---- data flow
+
+    def flow(self, source: Source, others: Sequence[Source] = ()) -> Flow:
+        """What the expressions of a file may be, knowing others that it imports."""
+        key = (source, *others)
+        if key not in self._flows:
+            self._flows[key] = Flow([*others, source])
+        return self._flows[key]
+
+
+# How far up a file's own packages may begin.
+_FOLDERS = 3
+TOP, MAIN = "<module>", "<main>"
+
+
+def holder_of(source: Source, node: ast.AST) -> str:
+    """The function that a node stands in, the class if that makes one; else whether only a script comes there."""
+    function = next((one for one in source.around(node) if isinstance(one, Function)), None)
+    if function is None:
+        return MAIN if any(isinstance(one, ast.If) and _asks_for_main(one.test) for one in source.around(node)) else TOP
+    if function.name in ("__init__", "__post_init__") and (holder := class_around(source, function)):
+        return holder.name
+    # What decorates a function may call it: a command line, a framework.
+    is_registered = bool({*map(_decorator, function.decorator_list)} - _PLAIN_DECORATORS)
+    return TOP if function.name in _CALLED_FOR_US else MAIN if is_registered else function.name
+
+
+_PLAIN_DECORATORS = {
+    "property",
+    "staticmethod",
+    "classmethod",
+    "no_grad",
+    "inference_mode",
+    "cache",
+    "lru_cache",
+    "wraps",
+}
+
+
+def _decorator(node: ast.expr) -> str:
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+# Functions that a framework calls, and that no file needs to mention.
+_CALLED_FOR_US = {"forward", "setup", "configure", "worker_init_fn", "train_dataloader", "val_dataloader"}
+
+
+def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
+    """Each call that seeds a global generator, with its library."""
+    for name, library in SEEDS.items():
+        for call in source.calls.get(name, ()):
+            yield library, call
+
+
+def draws_in(source: Source, library: str) -> list[ast.Call]:
+    """The calls that draw from a global generator, in the order of the file."""
+    found = [call for name in DRAWS[library] for call in source.calls.get(name, ())]
+    if library == "torch":
+        found += [call for name in LAYERS for call in source.calls.get(f"torch.nn.{name}", ())]
+        found += [call for call in source.methods.get("DataLoader", ()) if is_true(argument(call, "shuffle"))]
+    own = [call for call in found if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
+    return sorted(own, key=lambda call: (call.lineno, call.col_offset))
+
+
+def argument(call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
+    """What is given by a keyword, or at a position; None where it is left out."""
+    found = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return call.args[position] if found is None and position < len(call.args) else found
+
+
+def is_parameter(source: Source, node: ast.AST) -> bool:
+    """Whether it is one of its function of which nothing is promised: what it is, callers know."""
+    function = source.function_of(node)
+    own = parameters(function.args) if isinstance(function, Function) else []
+    return any(arg.arg == dotted(node) and arg.annotation is None for arg, _ in own)
+
+
+def is_checked(source: Source, node: ast.AST) -> bool:
+    """Whether it stands where something is known to be an instance of some type, as `isinstance(x, list)` says."""
+    tests = (one.test for one in source.around(node) if isinstance(one, ast.If))
+    return any(isinstance(test, ast.Call) and last_name(test.func) == "isinstance" for test in tests)
+
+
+def is_true(node: ast.AST | None) -> bool:
+    """Whether it is written as True."""
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def value_of(source: Source, node: ast.expr) -> ast.expr:
+    """What a name was assigned, where that happens once in its function or at the top of the file; else itself."""
+    if not isinstance(node, ast.Name):
+        return node
+    here = source.function_of(node)
+    assigned = [one for one in source.every(ast.Assign) if [dotted(target) for target in one.targets] == [node.id]]
+    near = [one for one in assigned if source.function_of(one) is here] or [
+        one for one in assigned if isinstance(source.function_of(one), ast.Module)
+    ]
+    is_given = isinstance(here, Function) and any(arg.arg == node.id for arg, _ in parameters(here.args))
+    return near[0].value if len(near) == 1 and not (is_given and near[0] not in ast.walk(here)) else node
+
+
+def parts_of(source: Source, node: ast.expr, depth: int = 3) -> Iterator[ast.AST]:
+    """Everything in an expression, and in what its names were assigned."""
+    for part in ast.walk(node):
+        yield part
+        if isinstance(part, ast.Name) and depth and (value := value_of(source, part)) is not part:
+            yield from parts_of(source, value, depth - 1)
+
+
+def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The innermost loop around it, in the same function."""
+    for one in source.around(node):
+        if isinstance(one, Function | ast.Lambda | ast.ClassDef):
+            return None
+        if isinstance(one, ast.For | ast.AsyncFor | ast.While):
+            return one
+    return None
+
+
+def class_around(source: Source, node: ast.AST) -> ast.ClassDef | None:
+    """The innermost class around it."""
+    return next((one for one in source.around(node) if isinstance(one, ast.ClassDef)), None)
+
+
+def is_for_none(source: Source, node: ast.AST) -> bool:
+    """Whether it stands for what the caller did not give: `if seed is None: …`, `seed or …`."""
+    inner = node
+    for one in source.around(node):
+        match one:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return False
+            case ast.BoolOp(op=ast.Or(), values=[first, *_]) if inner is not first:
+                return True
+            case ast.If(test=test) | ast.IfExp(test=test) if inner is not test:
+                asked, is_none = _asked(test)
+                body = one.body if isinstance(one.body, list) else [one.body]
+                if (inner in body) == is_none and not ast.unparse(asked).startswith("self."):
+                    return True
+        inner = one
+    return False
+
+
+def _asked(test: ast.expr) -> tuple[ast.expr, bool]:
+    """What a test asks for, and whether it holds where that is None, or stands for nothing."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=asked):
+            return asked, True
+        case ast.Compare(left=asked, ops=[ast.IsNot() | ast.NotEq() | ast.GtE() | ast.Gt()]):
+            return asked, False
+        case ast.Compare(left=asked):
+            return asked, True
+    return test, False
+
+
+def _may_train(source: Source) -> bool:
+    return {"backward", "step"} <= source.words or {"Trainer", "fit"} <= source.words
+
+
+def _is_entry(source: Source) -> bool:
+    if source.path.endswith(".ipynb"):
+        return True
+    for node in source.tree.body:
+        if isinstance(node, ast.If) and _asks_for_main(node.test):
+            return True
+    backward = {source.function_of(call) for call in source.methods.get("backward", ())}
+    names = {"backward", "step", "fit", "main", *(one.name for one in backward if isinstance(one, Function))}
+    tops = [call for name in names for call in source.methods.get(name, ())]
+    return any(isinstance(source.function_of(call), ast.Module) for call in tops)
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
+
+
+def _fits(source: Source, parts: tuple[str, ...]) -> bool:
+    path = PurePath(source.path)
+    own = path.parent.parts if path.stem == "__init__" else (*path.parent.parts, path.stem)
+    return own[-len(parts) :] == parts
+
+
+def _shared(a: Sequence[str], b: Sequence[str]) -> int:
+    return next(
+        (number for number, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b))
+    )
+
+
+def set_to(source: Source, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    """Where something of a library is assigned, and what."""
+    last = name.rpartition(".")[2]
+    for node in source.every(ast.Assign) if last in source.words else ():
+        if any(last_name(target) == last and source.qualified(target) == name for target in node.targets):
+            yield node, node.value

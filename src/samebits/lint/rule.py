@@ -1,0 +1,70 @@
+"""What a rule is, and which there are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from samebits.base.errors import UsageError
+from samebits.lint import rules
+from samebits.lint.findings import Finding, Level
+from samebits.lint.project import Project
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something to look for in code: a file of `rules/`, called as its code.
+
+    Attributes:
+        level: how bad a finding is.
+        words: only files that hold one of these are read for it, besides what they import.
+        factors: those of `samebits factors` that a finding lets in.
+        fix: whether `--fix` cures it; what is unsafe changes what the script does, and not only an order.
+        cure: what the room `fixing` calls the way in which it does.
+        is_on: whether it is on unless selected; off where more than one finding in ten is wrong.
+        torch: the versions of torch to which it applies, where that is not all.
+        code: as it is selected and ignored, such as SB202.
+        doc: the docstring of its file: a summary, why it matters, and indented code, bad first, then good.
+        find: the function of its file that yields findings in a project.
+    """
+
+    level: Level
+    words: tuple[str, ...]
+    factors: tuple[str, ...] = ()
+    fix: Literal["safe", "unsafe", "none"] = "none"
+    cure: str = ""
+    is_on: bool = True
+    torch: str = ""
+    code: str = ""
+    doc: str = ""
+    find: Callable[[Project], Iterable[Finding]] = lambda project: ()
+
+    @property
+    def summary(self) -> str:
+        """The rule in one sentence, without its full stop."""
+        return self.doc.partition("\n\n")[0].strip().rstrip(".").replace("\n", " ")
+
+
+def find_rule(code: str) -> Rule:
+    """The rule of that code; UsageError where there is none."""
+    known = {rule.code: rule for rule in all_rules()}
+    if code not in known:
+        raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(known)}")
+    return known[code]
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by code."""
+    names = sorted(path.stem for path in Path(rules.__file__).parent.glob("sb*.py"))
+    return tuple(map(_read, names))
+
+
+def _read(name: str) -> Rule:
+    own = importlib.import_module(f"{rules.__name__}.{name}")
+    rule: Rule = own.RULE
+    return replace(rule, code=name.upper(), doc=own.__doc__ or "", find=own.find)

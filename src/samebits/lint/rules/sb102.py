@@ -1,0 +1,36 @@
+"""A seed option is declared, and nothing reads it.
+
+Whoever passes `--seed 1` believes that the run repeats, and it does not: two runs with one seed differ as two without.
+
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    train(args.lr)
+
+Seed with it, before anything is drawn:
+
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    torch.manual_seed(args.seed)
+    train(args.lr)
+"""
+
+import re
+from collections.abc import Iterator
+
+from samebits.lint.findings import WEAK, Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+from samebits.lint.seeds import UNUSED, seed_arguments
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Options and fields; parameters where the default says that it is a number."""
+    for one in seed_arguments(project):
+        if one.reason.endswith(UNUSED) and (one.weight > WEAK or _NUMBER.search(one.source)):
+            yield one
+
+
+_NUMBER = re.compile(r"seed[\w: ]*=\s*\d+")
+
+
+RULE = Rule("error", words=("seed",))

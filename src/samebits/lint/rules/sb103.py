@@ -1,0 +1,31 @@
+"""A seed is None, or drawn, unless one is given.
+
+Most people run a script as it is. Then nothing is seeded, or each run with another number, and only those who knew of
+the option can repeat theirs.
+
+    parser.add_argument("--seed", type=int, default=None)
+    args = parser.parse_args()
+    if args.seed is not None:
+        torch.manual_seed(args.seed)
+
+A number is as good as any other:
+
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    torch.manual_seed(args.seed)
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import WEAK, Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+from samebits.lint.seeds import UNUSED, seed_arguments
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Options and fields; a parameter may well be one that callers always give."""
+    return (one for one in seed_arguments(project) if one.weight > WEAK and not one.reason.endswith(UNUSED))
+
+
+RULE = Rule("warning", words=("seed",))

@@ -1,0 +1,79 @@
+"""A generator is seeded after it was drawn from.
+
+What is made above the seed, initial weights as a rule, differs from run to run, while everything below it repeats.
+
+    model = nn.Linear(4, 1)
+    torch.manual_seed(0)
+
+Seed first:
+
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.libraries import ALL
+from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in
+from samebits.lint.rule import Rule
+from samebits.lint.source import Function, Source, dotted, last_name
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Draws in the statements above the only seed of their library, in one block."""
+    for entry in project.entries:
+        if ALL in project.seeds(entry):
+            continue
+        seeds = [(source, *one) for source in project.closure(entry) for one in seeds_in(source)]
+        for source, library, call in seeds:
+            if sum(one[1] == library for one in seeds) > 1 or source is not entry:
+                continue
+            above = _above(source, call)
+            draws = [
+                one
+                for one in draws_in(source, library)
+                if any(each in above for each in _around(source, one)) and not is_for_none(source, one)
+            ]
+            models = [*_models(project, source, above)] if library == "torch" else []
+            layers = [one for model in models for one in _layers(project, source, model)]
+            draws += models
+            draws.sort(key=lambda one: one.lineno)
+            if draws:
+                reason = f"draws from the generator of {library}, which is seeded only in line {call.lineno}"
+                yield Finding.at(source, draws[0], reason, others=[*draws[1:], *layers])
+
+
+def _above(source: Source, call: ast.Call) -> list[ast.AST]:
+    """The statements above it in its block."""
+    statement = next(one for one in (call, *source.around(call)) if isinstance(one, ast.stmt))
+    block = getattr(source.parents[statement], "body", [])
+    return block[: block.index(statement)] if statement in block else []
+
+
+def _layers(project: Project, source: Source, model: ast.Call) -> list[ast.Call]:
+    """What is drawn where a model is made: its layers."""
+    own = [node for one, node in project.classes[dotted(model.func)] if one is source]
+    return [call for call in draws_in(source, "torch") if class_around(source, call) in own]
+
+
+def _around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
+    """What it stands in, in the same function."""
+    for one in source.around(node):
+        if isinstance(one, Function | ast.Lambda | ast.ClassDef) or (
+            isinstance(one, ast.Call) and last_name(one.func) in ("print", "info", "debug")
+        ):
+            return  # what is only shown is not trained on
+        yield one
+
+
+def _models(project: Project, source: Source, above: list[ast.AST]) -> Iterator[ast.Call]:
+    """Where modules of one's own are made, whose layers are drawn."""
+    for name in source.calls.keys() & project.classes.keys():
+        for call in source.calls[name] if any(project.is_module(node) for _, node in project.classes[name]) else ():
+            if any(one in above for one in _around(source, call)):
+                yield call
+
+
+RULE = Rule("error", words=("seed",), factors=("torch-rng", "numpy-rng", "python-rng"))

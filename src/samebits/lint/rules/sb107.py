@@ -1,0 +1,61 @@
+"""A generator is made without a seed.
+
+It begins with entropy of the operating system, and no global seed reaches it.
+
+    rng = np.random.default_rng()
+    order = rng.permutation(100)
+
+With one:
+
+    rng = np.random.default_rng(0)
+    order = rng.permutation(100)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.libraries import GENERATORS
+from samebits.lint.project import Project, is_for_none
+from samebits.lint.rule import Rule
+from samebits.lint.source import Source, dotted
+
+_SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.SystemRandom")
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """In scripts that use torch, and what they import; not where none was given, nor where it is seeded later."""
+    for source in project.sources:
+        closures = [project.closure(entry) for entry in project.entries_of(source)]
+        if not any("torch" in one.imported for closure in closures for one in closure):
+            continue
+        for name in (*GENERATORS, *_SECRETS):
+            for call in source.calls.get(name, ()) if name != "torch.Generator" else ():
+                is_empty = not call.args and not call.keywords
+                is_none = bool(call.args) and getattr(call.args[0], "value", 0) is None
+                if (
+                    (is_empty or is_none or name in _SECRETS)
+                    and not is_for_none(source, call)
+                    and not _is_seeded(source, call)
+                ):
+                    yield Finding.at(source, call, f"draws its seed from the operating system: {name}() without one")
+
+
+def _is_seeded(source: Source, call: ast.Call) -> bool:
+    """Whether what it is assigned to is seeded, or given a state, somewhere."""
+    parent = source.parents[call]
+    names = [dotted(target) for target in parent.targets] if isinstance(parent, ast.Assign) else []
+    return any(
+        dotted(one).startswith(f"{name}.") and one.attr in ("seed", "setstate", "set_state", "state", "bit_generator")
+        for name in filter(None, names)
+        for one in source.every(ast.Attribute)
+    )
+
+
+RULE = Rule(
+    "error",
+    words=("default_rng", "RandomState", "Random", "secrets"),
+    factors=("os-entropy",),
+    fix="unsafe",
+    cure="os-entropy",
+)

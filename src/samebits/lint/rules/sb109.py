@@ -1,0 +1,43 @@
+"""A generator is seeded anew in every step, epoch or sample, with the same number.
+
+It repeats, and more than it should: every epoch is shuffled alike, every batch drops the same units.
+
+    for epoch in range(10):
+        torch.manual_seed(0)
+        order = torch.randperm(100)
+
+Once, before the loop:
+
+    torch.manual_seed(0)
+    for epoch in range(10):
+        order = torch.randperm(100)
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, loop_around, seeds_in
+from samebits.lint.rule import Rule
+from samebits.lint.source import Source
+
+_TRAINING = re.compile(r"epoch|step|batch|iteration", re.IGNORECASE)
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """A constant seed in a loop of training, or where samples are made."""
+    for source in project.sources:
+        for _, call in seeds_in(source):
+            if call.args and isinstance(call.args[0], ast.Constant) and _is_repeated(source, call):
+                yield Finding.at(source, call, f"seeds with {ast.unparse(call.args[0])} again and again")
+
+
+def _is_repeated(source: Source, call: ast.Call) -> bool:
+    loop, function = loop_around(source, call), source.function_of(call)
+    if loop is None:
+        return isinstance(function, ast.FunctionDef) and function.name in ("__getitem__", "training_step", "forward")
+    return isinstance(loop, ast.For) and bool(_TRAINING.search(ast.unparse(loop.target)))
+
+
+RULE = Rule("warning", words=("seed",))

@@ -1,0 +1,36 @@
+"""A generator of torch is made, and never seeded.
+
+It begins with 67280421310721 in every run, which repeats, and which nobody chose: another `--seed` changes nothing
+that it draws.
+
+    generator = torch.Generator()
+    loader = DataLoader(data, shuffle=True, generator=generator)
+
+With a seed:
+
+    generator = torch.Generator().manual_seed(0)
+    loader = DataLoader(data, shuffle=True, generator=generator)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+from samebits.lint.source import dotted
+
+_SEEDING = {"manual_seed", "seed", "set_state"}
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Those that are assigned to a name, and whose name is mentioned with no seed."""
+    for source, call in project.calls("torch.Generator"):
+        parent = source.parents[call]
+        if isinstance(parent, ast.Assign) and (name := dotted(parent.targets[0])):
+            used = {one.attr for one in source.every(ast.Attribute) if dotted(one.value) == name}
+            if not used & _SEEDING:
+                yield Finding.at(source, call, f"leaves {name} with the seed that all generators begin with")
+
+
+RULE = Rule("info", words=("Generator",))

@@ -1,0 +1,30 @@
+"""The name of an environment variable is misspelt.
+
+What nobody reads has no effect, and nobody says so: `PYTHONASHSEED=0` leaves the order of sets as it was.
+
+    os.environ["CUBLAS_WORKSPACE_CONFG"] = ":4096:8"
+
+As it is called:
+
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+"""
+
+import difflib
+from collections.abc import Iterator
+
+from samebits.lint.environment import KNOWN, set_in
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Names that are nearly those of known variables."""
+    for source in project.sources:
+        for name, node in set_in(source):
+            near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
+            if near and name not in KNOWN:
+                yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {near[0]}")
+
+
+RULE = Rule("warning", words=("environ", "putenv"))

@@ -1,0 +1,31 @@
+"""Numbers are added up in the order of a set.
+
+Each order rounds otherwise: the last bits of a sum over a set of words differed from run to run.
+
+    total = sum(weight[word] for word in set(text.split()))
+
+In order, or exactly, with `math.fsum`:
+
+    total = sum(weight[word] for word in sorted(set(text.split())))
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import SEED, Finding
+from samebits.lint.hash_order import set_orders
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+from samebits.lint.source import last_name
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """`sum` over something that is looked up, or computed, for members of a set."""
+    for _, node, one in set_orders(project):
+        # Numbers hash alike in every run, so a set of them has one order: it must be known to hold something else.
+        is_of_numbers = isinstance(node, ast.Call) and last_name(node.func) == "sum" and SEED in one.depends_on
+        if "sums" in one.reason and len(one.depends_on) == 1 and not is_of_numbers:
+            yield one
+
+
+RULE = Rule("warning", words=(r"sum\(",), factors=("hash-seed",), fix="safe", cure="hash-seed")

@@ -1,0 +1,69 @@
+"""Results are taken in the order in which they happen to be done.
+
+`as_completed` and `imap_unordered` give whatever is ready first: lists that are filled so, and floats that are added
+up so, come out otherwise in each run.
+
+    for future in as_completed(futures):
+        rows.append(future.result())
+    data = torch.tensor(rows)
+
+In the order of the tasks:
+
+    for future in futures:
+        rows.append(future.result())
+    data = torch.tensor(rows)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.following import Following
+from samebits.lint.project import Project, argument
+from samebits.lint.rule import Rule
+from samebits.lint.source import Source, last_name
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Loops and lists that put them together, where the order of those is used; and loaders told to keep none."""
+    for source, call in project.methods("as_completed", "imap_unordered"):
+        if _is_kept(Following(project), source, call):
+            yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
+    for source, call in project.methods("DataLoader"):
+        if getattr(argument(call, "in_order"), "value", True) is False:
+            yield Finding.at(source, call, "takes batches in the order in which workers have them")
+
+
+def _is_kept(following: Following, source: Source, node: ast.expr) -> bool:
+    parent = source.parents[node]
+    match parent:
+        case ast.Call() if last_name(parent.func) in ("enumerate", "tqdm", "track"):
+            return _is_kept(following, source, parent)
+        case ast.Call() if last_name(parent.func) == "list":
+            return bool(following.uses(source, parent, "done"))
+        case ast.comprehension():
+            made = source.parents[parent]
+            return isinstance(made, ast.ListComp) and bool(following.uses(source, made, "done"))
+        case ast.For() | ast.AsyncFor():
+            return any(_keeps(following, source, one, parent) for each in parent.body for one in ast.walk(each))
+    return False
+
+
+def _keeps(following: Following, source: Source, node: ast.AST, loop: ast.For | ast.AsyncFor) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="append" | "extend", value=owner), args=[_]):
+            return bool(following.later_uses(source, owner, loop, "done"))
+        case ast.AugAssign(op=ast.Add(), value=ast.Name(id=name)) if name == last_name(loop.target):
+            return bool(following.later_uses(source, node.target, loop, "done"))
+        case ast.AugAssign(op=ast.Add(), value=value):
+            return any(isinstance(one, ast.Call) and last_name(one.func) == "result" for one in ast.walk(value))
+    return isinstance(node, ast.Yield)
+
+
+RULE = Rule(
+    "warning",
+    words=("as_completed", "imap_unordered", "in_order"),
+    factors=("completion-order",),
+    fix="safe",
+    cure="completion-order",
+)

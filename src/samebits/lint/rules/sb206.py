@@ -1,0 +1,34 @@
+"""Two listings are paired by their places.
+
+Which image goes with which mask is left to the file system; on another disk they may be paired wrongly, without an
+error.
+
+    for image, mask in zip(os.listdir("images"), os.listdir("masks")):
+        pairs.append((image, mask))
+
+Put both in order:
+
+    for image, mask in zip(sorted(os.listdir("images")), sorted(os.listdir("masks"))):
+        pairs.append((image, mask))
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.listings import listings
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Listings in one zip()."""
+    return listings(project, "zip")
+
+
+RULE = Rule(
+    "error",
+    words=("listdir", "scandir", "walk", "glob", "iterdir"),
+    factors=("file-order",),
+    fix="safe",
+    cure="file-order",
+)

@@ -1,0 +1,81 @@
+"""A dataset draws from a generator that it made for itself.
+
+Every worker gets a copy in the same state: with two workers and two epochs, 48 of 64 draws were duplicates, and the
+second epoch repeated the first.
+
+    class Noisy(Dataset):
+        def __init__(self):
+            self.rng = np.random.default_rng(0)
+
+        def __getitem__(self, index):
+            return self.rng.normal(size=3)
+
+    loader = DataLoader(Noisy(), num_workers=2)
+
+Draw from a generator that belongs to the sample, or from the global ones, which torch seeds in each worker:
+
+    class Noisy(Dataset):
+        def __getitem__(self, index):
+            return np.random.default_rng([seed, index]).normal(size=3)
+
+    loader = DataLoader(Noisy(), num_workers=2)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.libraries import GENERATORS
+from samebits.lint.project import Project, argument, class_around
+from samebits.lint.rule import Rule
+from samebits.lint.source import Source, dotted
+
+_MAKING = {"__init__", "__post_init__"}
+_DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Attributes that a dataset's `__init__` makes, where its other methods use them and workers may hold it."""
+    for source in project.sources:
+        for call in (call for name in GENERATORS for call in source.calls.get(name, ())):
+            node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
+            holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
+            if holder is None or not name.startswith("self."):
+                continue
+            function = source.function_of(node)
+            drawn = [
+                one
+                for one in source.mentions[name]
+                if class_around(source, one) is holder and source.function_of(one) is not function
+            ]
+            if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):
+                reason = f"gives every worker a copy of {name} in the same state"
+                yield Finding.at(source, node, reason, others=drawn)
+
+
+def _is_in_workers(project: Project, source: Source, holder: ast.ClassDef) -> bool:
+    methods = {one.name for one in holder.body if isinstance(one, ast.FunctionDef)}
+    together = project.together(source)
+    if not methods & _DRAWING or any({"get_worker_info", "worker_init_fn"} & one.words for one in together):
+        return False
+    if any(
+        keyword.arg == "worker_init_fn"
+        for one in together
+        for call in one.methods.get("DataLoader", ())
+        for keyword in call.keywords
+    ):
+        return False
+    if any(
+        one.qualified(call.func).startswith("samebits")
+        for one in together
+        for call in one.methods.get("DataLoader", ())
+    ):
+        return False  # its workers draw for each sample
+    workers = [argument(call, "num_workers", 5) for one in together for call in one.methods.get("DataLoader", ())]
+    has_workers = any(one is not None and getattr(one, "value", 1) != 0 for one in workers)
+    return has_workers and (project.is_dataset(holder) or "__call__" in methods)
+
+
+RULE = Rule(
+    "error", words=("default_rng", "RandomState", "Random", "Generator", "DataLoader"), factors=("data-workers",)
+)  # fmt: skip

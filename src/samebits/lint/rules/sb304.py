@@ -1,0 +1,38 @@
+"""What is evaluated on is shuffled.
+
+The mean over batches then rounds otherwise in each epoch, and iterating draws from the generator that training draws
+from: evaluating more or less often changes what is trained.
+
+    test_loader = DataLoader(test_data, batch_size=8, shuffle=True)
+
+In its own order:
+
+    test_loader = DataLoader(test_data, batch_size=8, shuffle=False)
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, argument, is_true
+from samebits.lint.rule import Rule
+from samebits.lint.source import last_name
+
+_EVALUATION = re.compile(r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter)?", re.IGNORECASE)
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Loaders whose name or function speaks of evaluation."""
+    for source, call in project.methods("DataLoader"):
+        shuffle = argument(call, "shuffle", 2)
+        if not is_true(shuffle):
+            continue
+        parent, function = source.parents[call], source.function_of(call)
+        named = [last_name(one) for one in parent.targets] if isinstance(parent, ast.Assign) else []
+        named += [function.name] if isinstance(parent, ast.Return) and isinstance(function, ast.FunctionDef) else []
+        if any(_EVALUATION.fullmatch(name) for name in named):
+            yield Finding.at(source, call, f"shuffles {named[0]}, which is evaluated on")
+
+
+RULE = Rule("warning", words=("shuffle",))

@@ -1,0 +1,48 @@
+"""Workers are seeded with entropy, or all with one number.
+
+Torch gives each worker a seed of its own, from the one that was set. A `worker_init_fn` that calls `np.random.seed()`
+throws that away; one with a constant has all workers draw the same, in every epoch.
+
+    def seed_worker(worker):
+        np.random.seed(0)
+
+    loader = DataLoader(data, num_workers=2, worker_init_fn=seed_worker)
+
+From torch's own:
+
+    def seed_worker(worker):
+        np.random.seed(torch.initial_seed() % 2**32)
+
+    loader = DataLoader(data, num_workers=2, worker_init_fn=seed_worker)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.libraries import SEEDS
+from samebits.lint.project import Project, argument
+from samebits.lint.rule import Rule
+from samebits.lint.source import Source, last_name
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Seed calls in what is given as `worker_init_fn`."""
+    for source, call in project.methods("DataLoader", "partial"):
+        given = argument(call, "worker_init_fn")
+        if isinstance(given, ast.Lambda):
+            yield from _seeds(source, given)
+        elif given is not None and (found := project.function(source, last_name(given))):
+            yield from _seeds(*found)
+
+
+def _seeds(source: Source, function: ast.AST) -> Iterator[Finding]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and source.qualified(node.func) in SEEDS:
+            if not node.args or getattr(node.args[0], "value", 0) is None:
+                yield Finding.at(source, node, "seeds each worker with entropy, new in every run")
+            elif isinstance(node.args[0], ast.Constant):
+                yield Finding.at(source, node, "seeds all workers alike, in every epoch")
+
+
+RULE = Rule("error", words=("worker_init_fn",), factors=("os-entropy", "data-workers"))

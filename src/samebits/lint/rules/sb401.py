@@ -1,0 +1,36 @@
+"""cuDNN is asked for repeatable kernels, or a seed is set, and for the quickest ones of the day.
+
+With `benchmark = True` it times its kernels in every process and takes the quickest: which one that is changes from
+run to run, and each rounds otherwise.
+
+    torch.manual_seed(0)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = True
+
+Without a race:
+
+    torch.manual_seed(0)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, is_true, seeds_in, set_to
+from samebits.lint.rule import Rule
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """In a script that trains by a seed or asks for repeatable kernels, or where a helper seeds."""
+    for source in project.sources:
+        own = {source.function_of(call) for _, call in seeds_in(source)}
+        asked = any(is_true(value) for _, value in set_to(source, f"{_CUDNN}.deterministic"))
+        for node, value in set_to(source, f"{_CUDNN}.benchmark"):
+            is_asked = source in project.trains and (asked or "torch" in project.seeds(source))
+            if is_true(value) and (is_asked or source.function_of(node) in own):
+                yield Finding.at(source, node, "lets cuDNN choose kernels by time, which a seed does not hold still")
+
+
+_CUDNN = "torch.backends.cudnn"
+RULE = Rule("warning", words=("cudnn",), factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")

@@ -1,0 +1,39 @@
+"""CUBLAS_WORKSPACE_CONFIG has a value that does not make cuBLAS repeat.
+
+NVIDIA names two: `:4096:8` and `:16:8`. With any other, such as `:4096:2`, torch refused to multiply matrices in
+deterministic mode until 2.12; later versions do not look.
+
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:2"
+
+One of the two:
+
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.environment import set_in
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+
+_RIGHT = (":4096:8", ":16:8")
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Constants that are neither."""
+    for source in project.sources:
+        for name, node in set_in(source):
+            value = (
+                node.value if isinstance(node, ast.Assign) else node.args[-1] if isinstance(node, ast.Call) else None
+            )
+            given = value.value if name == "CUBLAS_WORKSPACE_CONFIG" and isinstance(value, ast.Constant) else _RIGHT[0]
+            if given not in _RIGHT:
+                yield Finding.at(source, node, f"sets {name} to {given!r}, which is neither {' nor '.join(_RIGHT)}")
+
+
+RULE = Rule(
+    "error", words=("CUBLAS_WORKSPACE_CONFIG",), factors=("torch-algorithms",),
+    torch="torch.use_deterministic_algorithms checks it until 2.12"
+)  # fmt: skip

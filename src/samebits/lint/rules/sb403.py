@@ -1,0 +1,44 @@
+"""Deterministic algorithms are asked for, and then only as a warning, or not any more.
+
+With `warn_only=True` an operation that cannot repeat runs all the same; after `False` all of them do.
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+All or an error:
+
+    torch.use_deterministic_algorithms(True)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, argument, is_true
+from samebits.lint.rule import Rule
+from samebits.lint.source import Function, Source
+
+_NAME = "torch.use_deterministic_algorithms"
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """`warn_only`, and False in the function that said True."""
+    for source, call in project.calls(_NAME):
+        mode = argument(call, "mode", 0)
+        if isinstance(source.function_of(call), Function) and any(
+            isinstance(one, ast.If) for one in source.around(call)
+        ):
+            continue  # somebody has asked for it
+        if is_true(argument(call, "warn_only")):
+            yield Finding.at(source, call, "lets operations that cannot repeat run with a warning")
+        elif getattr(mode, "value", None) is False and _is_on_before(source, call.lineno):
+            yield Finding.at(source, call, "takes deterministic algorithms back")
+
+
+def _is_on_before(source: Source, line: int) -> bool:
+    calls = source.calls.get(_NAME, ())
+    return any(is_true(argument(one, "mode", 0)) and one.lineno < line for one in calls)
+
+
+RULE = Rule(
+    "warning", words=("use_deterministic",), factors=("torch-algorithms",), fix="unsafe", cure="torch-algorithms"
+)

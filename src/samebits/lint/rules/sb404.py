@@ -1,0 +1,32 @@
+"""Deterministic algorithms are on, and nothing is seeded.
+
+The mode has operations give the same result for the same input; without a seed, weights and batches are other ones in
+each run.
+
+    torch.use_deterministic_algorithms(True)
+    model = nn.Linear(4, 1)
+
+With both:
+
+    torch.use_deterministic_algorithms(True)
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, argument, is_true
+from samebits.lint.rule import Rule
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """In scripts that train."""
+    for source, call in project.calls("torch.use_deterministic_algorithms"):
+        entries = project.entries_of(source)
+        is_on = is_true(argument(call, "mode", 0)) and project.lacks_seed(source, "torch")
+        if is_on and any(entry in project.trains for entry in entries):
+            yield Finding.at(source, call, "asks for deterministic algorithms in a script that does not seed torch")
+
+
+RULE = Rule("warning", words=("use_deterministic",), factors=("torch-rng",))

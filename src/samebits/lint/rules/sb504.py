@@ -1,0 +1,33 @@
+"""Several processes step on parameters that they share.
+
+Which process reads and writes first is left to the system: no seed and no pin makes it repeat.
+
+    model.share_memory()
+    workers = [mp.Process(target=fit, args=(loss, optimizer)) for rank in range(4)]
+
+Average what processes of their own have learned, for instance with DistributedDataParallel:
+
+    model = nn.parallel.DistributedDataParallel(model)
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+from samebits.lint.source import last_name
+
+_STARTING = ("Process", "spawn", "start_processes")
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """`share_memory()` of what is called a model, where processes are started that step."""
+    for source, call in project.methods("share_memory", "share_memory_"):
+        starts = any(name in source.methods for name in _STARTING)
+        steps = any({"step", "backward"} <= one.methods.keys() for one in (source, *project.imports_of(source)))
+        owner = last_name(getattr(call.func, "value", call)).lower()
+        if starts and steps and any(word in owner for word in ("model", "net", "policy", "actor")):
+            yield Finding.at(source, call, f"shares {owner} among processes that step on it as they come")
+
+
+RULE = Rule("error", words=("share_memory",))

@@ -1,0 +1,38 @@
+"""A DistributedSampler is never told the epoch.
+
+It shuffles by its seed and the epoch; without `set_epoch` every epoch comes in the order of the first.
+
+    sampler = DistributedSampler(data)
+    for epoch in range(3):
+        train(DataLoader(data, sampler=sampler))
+
+Told:
+
+    sampler = DistributedSampler(data)
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        train(DataLoader(data, sampler=sampler))
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, argument
+from samebits.lint.rule import Rule
+
+# These tell it themselves.
+_FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Where no script that it is part of calls `set_epoch`."""
+    for source, call in project.methods("DistributedSampler"):
+        shuffle, roots = argument(call, "shuffle", 3), {name.split(".")[0] for name in source.imported.values()}
+        known = project.together(source) if project.entries_of(source) else project.sources
+        if project.is_mentioned(known, "set_epoch"):
+            continue
+        if getattr(shuffle, "value", True) is not False and not roots & set(_FRAMEWORKS):
+            yield Finding.at(source, call, "shuffles every epoch alike: set_epoch() is called nowhere")
+
+
+RULE = Rule("error", words=("DistributedSampler", "set_epoch"))

@@ -1,0 +1,40 @@
+"""A DistributedSampler keeps its own seed, whatever the script's is.
+
+Its default is 0: `--seed 1` changes weights and augmentation, and not the order of batches.
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    sampler = DistributedSampler(data)
+
+Given the script's:
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    sampler = DistributedSampler(data, seed=args.seed)
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project, argument
+from samebits.lint.rule import Rule
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """In scripts that have a seed option."""
+    for source, call in project.methods("DistributedSampler"):
+        options = [one for each in project.together(source) for one in each.methods.get("add_argument", ())]
+        has_option = any(getattr(one, "value", "") == "--seed" for call in options for one in call.args)
+        shuffle = getattr(argument(call, "shuffle", 3), "value", True)
+        if (
+            has_option
+            and shuffle is not False
+            and argument(call, "seed", 4) is None
+            and not any(one.arg is None for one in call.keywords)
+        ):
+            yield Finding.at(source, call, "shuffles by seed 0, whatever --seed says")
+
+
+RULE = Rule("info", words=("DistributedSampler",))

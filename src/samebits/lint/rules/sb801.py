@@ -1,0 +1,44 @@
+"""PYTHONHASHSEED is set in the process that it should hold still.
+
+Python reads it once, when it starts. Six runs of a script that set it in its first line iterated over sets in six
+orders.
+
+    os.environ["PYTHONHASHSEED"] = "0"
+    names = list({"cat", "dog"})
+
+Start the script with it, or with `samebits run`; or do not depend on the order of sets:
+
+    names = sorted({"cat", "dog"})
+"""
+
+from collections.abc import Iterator
+
+from samebits.lint.environment import set_in
+from samebits.lint.findings import Finding
+from samebits.lint.project import Project
+from samebits.lint.rule import Rule
+
+_STARTS = (
+    "Popen",
+    "subprocess",
+    "execv",
+    "execve",
+    "execl",
+    "execle",
+    "execvp",
+    "execvpe",
+    "spawn",
+    "Process",
+    "launch",
+)
+
+
+def find(project: Project) -> Iterator[Finding]:
+    """Where no further process is started that would read it."""
+    for source in project.sources:
+        for name, node in set_in(source):
+            if name == "PYTHONHASHSEED" and not project.is_mentioned([source], *_STARTS):
+                yield Finding.at(source, node, "sets PYTHONHASHSEED, which Python has read before")
+
+
+RULE = Rule("error", words=("PYTHONHASHSEED",))

@@ -1,0 +1,66 @@
+"""What `samebits lint` found, for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+
+from samebits.base.printable import listed
+from samebits.base.sites import shown_path
+from samebits.lint.findings import Finding
+from samebits.lint.linting import Linted
+from samebits.lint.rule import Rule
+from samebits.report.places import counted
+from samebits.report.rows import Rows, Told, code
+
+_FIXES = {
+    "safe": "changes nothing but what repeats",
+    "unsafe": "changes what the script does: look at it",
+    "none": "by hand",
+}
+
+
+def lint_told(found: Linted) -> Told:
+    """Findings by path and line, each with its line of code."""
+    if found.error is not None:
+        return Told(found.error.message)
+    rows: Rows = []
+    for one in found.findings:
+        rows += [(one.level, f"{place_of(one)}  {one.rule}: {one.reason}{_further(one)}"), *code(one.source)]
+    rows += [
+        ("not read", f"{shown_path(one.path)}{f':{one.line}' * bool(one.line)}: {one.why}") for one in found.unread
+    ]
+    rows += [("fixed", f"{place_of(one)}  {one.rule}: {one.reason}") for one in found.fixed]
+    if found.ignored:
+        rows.append(("ignored", f"{counted(found.ignored, 'finding')} by comments that say why"))
+    if found.findings:
+        rows.append(("explain", f"samebits lint --explain {found.findings[0].rule}"))
+    return Told(_headline(found), rows)
+
+
+def _headline(found: Linted) -> str:
+    levels = Counter(one.level for one in found.findings)
+    named = [counted(levels[level], level) for level in ("error", "warning") if levels[level]]
+    named += [f"{levels['info']} to know"] if levels["info"] else []
+    where = f"in {counted(found.files, 'file')}"
+    fixed = f"{counted(len(found.fixed), 'finding')} fixed, " if found.fixed else ""
+    return f"{fixed}{', '.join(named) or 'nothing found'} {where}"
+
+
+def place_of(finding: Finding) -> str:
+    """`train.py:31`, of a notebook `nb.ipynb:4:31` with the number of the cell."""
+    cell = f":{finding.cell}" if finding.cell else ""
+    return f"{shown_path(finding.path)}{cell}:{finding.line}"
+
+
+def _further(finding: Finding) -> str:
+    return f" (so do lines {listed([*map(str, finding.others)], 5)})" if finding.others else ""
+
+
+def rule_page(rule: Rule) -> str:
+    """The page of a rule: what it looks for, why, bad and good code, and what is known of its fix."""
+    heading = f"{rule.code} ({rule.level}{'' if rule.is_on else ', off unless selected'})"
+    facts = [f"fix: {rule.fix}, {_FIXES[rule.fix]}"]
+    facts += [f"torch: {rule.torch}"] if rule.torch else []
+    facts += [f"factors: {', '.join(rule.factors)}"] if rule.factors else []
+    return "\n\n".join([heading, textwrap.dedent(rule.doc).strip(), "\n".join(facts)])

@@ -1,0 +1,48 @@
+"""How a patch is put into words."""
+
+from __future__ import annotations
+
+from samebits.base.sites import shown_path
+from samebits.checking.verdict import CheckVerdict, Patch
+from samebits.report.places import counted, where
+from samebits.report.rows import Rows
+
+
+def patch_rows(verdict: CheckVerdict) -> Rows:
+    """What a patch changes, whether it is proven, and what it leaves; where none was asked for, how to get it."""
+    patch = verdict.patch
+    if patch is None:
+        return []
+    if patch.proven is None and not patch.why and patch.lines and verdict.signal is None:
+        return [("mend", f"samebits check --fix {verdict.command}     ({_size(patch)})")]
+    rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
+    if patch.proven:
+        effects = dict.fromkeys(one.effect for one in patch.mends)
+        rows += [("", f"{one.factor}: {one.does}") for one in patch.mends]
+        rows += [("changes", effect) for effect in effects]
+    for one in patch.cannot:
+        place = f", {one.site.place}" if one.site is not None else ""
+        rows.append(("left", f"{one.factor}{place}: {one.why}{_instead(one.factor, patch)}"))
+    if patch.applied:
+        rows.append(("applied", f"to {', '.join(map(shown_path, patch.files))}"))
+    return rows
+
+
+def _size(patch: Patch) -> str:
+    return f"{counted(len(patch.files), 'file')}, {counted(patch.lines, 'line')}"
+
+
+def _state(patch: Patch) -> str:
+    with_pins = f" with --pin {' --pin '.join(patch.pins)}" if patch.pins else ""
+    if patch.proven:
+        until = "" if patch.is_complete else " in the steps looked at"
+        return f"proven{with_pins}, {patch.agree} runs agree{until}"
+    if patch.diverged is not None:
+        own = patch.diverged
+        return f"not enough: patched, runs {own.a} and {own.b} diverge {where(own.divergence)}; nothing was applied"
+    why = patch.why or "the proof was interrupted"
+    return f"not proven: {why}; nothing was applied"
+
+
+def _instead(factor: str, patch: Patch) -> str:
+    return f"; samebits run --pin {factor} holds it still" if factor in patch.pins else ""

@@ -1,0 +1,50 @@
+"""What people read of a patch."""
+
+from pathlib import Path
+
+from samebits.base.sites import Site
+from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch
+from samebits.comparison.locate import Divergence
+from samebits.fixing.patch import Mend, Unmended
+from samebits.report.patches import patch_rows
+
+SITE = Site("/project/train.py", 7, "main", "x = os.listdir('.')")
+MEND = Mend("file-order", SITE, "sorts the listing", "classes may get other numbers")
+LEFT = Unmended("thread-order", None, "no edit of the code mends it")
+
+
+def rows(patch: Patch) -> list[tuple[str, str]]:
+    return patch_rows(CheckVerdict("different", "train.py --lr 3", Path("/project/.samebits/1"), patch=patch))
+
+
+def test_a_patch_that_nobody_asked_for_is_offered() -> None:
+    """By the command that applies it."""
+    own = Patch("…", ("/project/train.py",), 1, (MEND,))
+
+    assert rows(own) == [("mend", "samebits check --fix train.py --lr 3     (1 file, 1 line)")]
+
+
+def test_an_applied_patch_says_what_it_changes() -> None:
+    """And with which pin it repeats, of what it leaves."""
+    own = Patch("…", ("train.py",), 1, (MEND,), (LEFT,), ("thread-order",), True, True, 3, applied=True)
+
+    assert rows(own) == [
+        ("patch", "1 file, 1 line: proven with --pin thread-order, 3 runs agree"),
+        ("", "file-order: sorts the listing"),
+        ("changes", "classes may get other numbers"),
+        ("left", "thread-order: no edit of the code mends it; samebits run --pin thread-order holds it still"),
+        ("applied", "to train.py"),
+    ]
+
+
+def test_a_patch_that_is_not_enough_says_where_runs_diverge() -> None:
+    """And that nothing was applied; one that could not be proven says why."""
+    place = DivergentRuns(1, 3, Divergence(4, "loss", "loss"))
+
+    assert rows(Patch("…", ("train.py",), 1, (MEND,), proven=False, diverged=place))[0][1] == (
+        "1 file, 1 line: not enough: patched, runs 1 and 3 diverge at step 4, in the loss; nothing was applied"
+    )
+    assert rows(Patch("…", ("train.py",), 1, (MEND,), proven=False, why="the script failed"))[0][1] == (
+        "1 file, 1 line: not proven: the script failed; nothing was applied"
+    )
+    assert rows(Patch(cannot=(LEFT,)))[0] == ("patch", "none can be made")
