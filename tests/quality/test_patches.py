@@ -111,7 +111,7 @@ def test_patched_scripts_repeat(options: tuple[str, ...], tmp_path: Path) -> Non
             (tmp_path / "patched" / one.name / Path(change.path).name).write_bytes(change.after)
         scripts.append(f"{one.name}/faulty.py")
 
-    answer, recorded = check_together(scripts, (*options, "--max-runs", "2"), tmp_path, tmp_path / "patched")
+    answer, recorded = check_together(scripts, (*options, "--max-runs", "12"), tmp_path, tmp_path / "patched")
 
     assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
     assert recorded >= len(cases), answer.transcript
