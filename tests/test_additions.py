@@ -83,7 +83,7 @@ def test_a_command_is_one_file(package: Path) -> None:
 
     listed = run(package, "-m", "samebits", "--help")
 
-    assert "  greet    Greet the user by name.\n  lock     " in listed
+    assert "  greet    Greet the user by name.\n  lint     " in listed
     assert run(package, "-m", "samebits", "greet", "you") == "hello you\n"
     assert touched(package) == ["cli/commands/greet.py"]
 

@@ -96,14 +96,16 @@ def test_patches_of_planted_faults_are_small(planted: Case) -> None:
         assert len([line for line in before if line not in after]) <= 2 * len(draft.mends)
 
 
-@pytest.mark.parametrize("options", [pytest.param((), id="plain")])
-def test_patched_scripts_repeat(options: tuple[str, ...], tmp_path: Path) -> None:
-    """All that are checked alike share a process, which forks for each: importing torch takes longer.
+@pytest.mark.parametrize("which", ["one of each factor", pytest.param("all", marks=pytest.mark.slow)])
+def test_patched_scripts_repeat(which: str, tmp_path: Path) -> None:
+    """They share a process, which forks for each: importing torch takes longer.
 
     Not those that write times: to explain these takes further runs.
     """
     left_out = NOT_ENOUGH | WRITING_TIMES
-    cases = [one for one in MENDED if one.options == options and one.name not in left_out]
+    cases = [one for one in MENDED if not one.options and one.name not in left_out]
+    if which != "all":
+        cases = list({one.factors: one for one in cases}.values())
     scripts = []
     for one in cases:
         shutil.copytree(FOLDER / one.name, tmp_path / "patched" / one.name)
@@ -111,7 +113,7 @@ def test_patched_scripts_repeat(options: tuple[str, ...], tmp_path: Path) -> Non
             (tmp_path / "patched" / one.name / Path(change.path).name).write_bytes(change.after)
         scripts.append(f"{one.name}/faulty.py")
 
-    answer, recorded = check_together(scripts, (*options, "--max-runs", "12"), tmp_path, tmp_path / "patched")
+    answer, recorded = check_together(scripts, ("--max-runs", "12"), tmp_path, tmp_path / "patched")
 
     assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
     assert recorded >= len(cases), answer.transcript
