@@ -5,6 +5,7 @@ python benchmarks/corpus.py b07 gan_rings       # those whose name begins so
 python benchmarks/corpus.py --cured             # checks of the scripts after their diffs, which have to say "same"
 python benchmarks/corpus.py --plain             # no checks: five plain runs of each; with --cured after its diff
 python benchmarks/corpus.py --answers DIR       # keeps each answer as JSON there
+python benchmarks/corpus.py --patched DIR       # no checks: five plain runs of each after the patch of its answer there
 
 A row: script, verdict, causes with their lines, runs, seconds. With `--plain`: how many of the five runs left the same
 files and printed the same.
@@ -33,11 +34,15 @@ def main() -> None:
     parser.add_argument("--cured", action="store_true")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--answers", type=Path)
+    parser.add_argument("--patched", type=Path)
     options = parser.parse_args()
     scripts = [path for path in sorted(CORPUS.glob("*.py")) if path.name.startswith(tuple(options.names))]
     for script in scripts:
-        if options.plain:
-            print(f"{script.stem:24} {plain(script, cured=options.cured)}", flush=True)
+        if options.patched:
+            diff = patch_of(options.patched / f"{script.stem}.json")
+            print(f"{script.stem:24} {plain(script, diff) if diff else 'no patch'}", flush=True)
+        elif options.plain:
+            print(f"{script.stem:24} {plain(script, cure_of(script) if options.cured else '')}", flush=True)
         else:
             print(checked(script, cured=options.cured, answers=options.answers), flush=True)
 
@@ -45,7 +50,7 @@ def main() -> None:
 def checked(script: Path, *, cured: bool, answers: Path | None) -> str:
     """The row of one script."""
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as home:
-        placed(script, Path(place), cured=cured)
+        placed(script, Path(place), cure_of(script) if cured else "")
         start = time.monotonic()
         command = [sys.executable, "-m", "samebits", "check", "--format", "json", script.name]
         done = subprocess.run(command, cwd=place, env={**os.environ, "HOME": home}, capture_output=True, text=True)
@@ -62,12 +67,22 @@ def checked(script: Path, *, cured: bool, answers: Path | None) -> str:
     return f"{name:24} {answer['verdict']:10} {causes:80} {len(answer['runs']):3} runs {seconds:4.0f} s"
 
 
-def placed(script: Path, place: Path, *, cured: bool) -> None:
-    """Puts a script into a folder of its own, as it is or after its diff."""
+def cure_of(script: Path) -> str:
+    """The diff that cures it."""
+    return script.with_suffix(".diff").read_text()
+
+
+def patch_of(answer: Path) -> str:
+    """The patch that a check offered; empty where it offered none."""
+    patch = json.loads(answer.read_text())["patch"] if answer.exists() else None
+    return patch["diff"] if patch else ""
+
+
+def placed(script: Path, place: Path, diff: str) -> None:
+    """Puts a script into a folder of its own, as it is or after a diff."""
     (place / script.name).write_bytes(script.read_bytes())
-    if cured:
-        with script.with_suffix(".diff").open() as diff:
-            subprocess.run(["patch", "--quiet", "-p1"], cwd=place, stdin=diff, check=True)
+    if diff:
+        subprocess.run(["patch", "--quiet", "-p1"], cwd=place, input=diff, text=True, check=True)
 
 
 def cause_text(cause: dict[str, object]) -> str:
@@ -78,14 +93,14 @@ def cause_text(cause: dict[str, object]) -> str:
     return f"{cause['factor']} {place} {'confirmed' if cause['confirmed'] else 'suspected'}"
 
 
-def plain(script: Path, *, cured: bool) -> str:
+def plain(script: Path, diff: str) -> str:
     """How many of five plain runs, which share a home folder, ended alike, by files and by what was printed."""
     left: Counter[str] = Counter()
     printed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as home:
         for _ in range(PLAIN_RUNS):
             with tempfile.TemporaryDirectory() as place:
-                placed(script, Path(place), cured=cured)
+                placed(script, Path(place), diff)
                 command, environ = [sys.executable, script.name], {**os.environ, "HOME": home}
                 done = subprocess.run(command, cwd=place, env=environ, capture_output=True, stdin=subprocess.DEVNULL)
                 files = hashlib.sha256()
