@@ -113,6 +113,20 @@ def test_parameters_change_and_the_batch_does_not(recordings: dict[str, Recordin
     assert len(set(batches)) == 1
 
 
+def test_what_a_model_has_made_is_no_data(tmp_path: Path) -> None:
+    """Where a program calls the parts of its model one by one, only what the first one is given is data."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with samebits.record(tmp_path / "a"):
+        hidden = net[:2](torch.ones(3, 2)).cumsum(0)
+        torch.nn.MSELoss()(net[2](hidden), torch.zeros(3, 1)).backward()
+        optimizer.step()
+    (recording,) = RunFolder(tmp_path / "a").recordings()
+
+    # The target of the loss is data, too.
+    assert recording.columns(0)["batch"].names == ("0[0]", "1[1]")
+
+
 def test_two_optimizers_take_turns(recordings: dict[str, Recording]) -> None:
     """A GAN's steps alternate between the parameters of both networks."""
     names = [recordings["gan"].columns(step)["param"].names for step in range(4)]

@@ -250,7 +250,8 @@ def test_generators_survive_copying_and_pickling() -> None:
 
 def drawn_in_sql(connect: Callable[[str], sqlite3.Connection] | None = None) -> list[object]:
     database = (connect or sqlite3.connect)(":memory:")
-    return list(database.execute("SELECT random(), abs(RANDOM() % 1000) < 1000, hex(randomblob(9)), randomblob(NULL)"))
+    drawn = "random(), abs(RANDOM() % 1000) < 1000, hex(randomblob(9)), randomblob(NULL), randomblob('3 bytes')"
+    return list(database.execute(f"SELECT {drawn}"))
 
 
 def test_what_sql_draws_repeats() -> None:
@@ -266,8 +267,8 @@ def test_what_sql_draws_repeats() -> None:
 
     assert first == again
     assert len({str(one) for one in (first, other, *free)}) == 4
-    (number, fits, text, blob) = first[0]  # type: ignore[misc]
-    assert (type(number), fits, len(text), len(blob)) == (int, 1, 18, 1)
+    (number, fits, text, *blobs) = first[0]  # type: ignore[misc]
+    assert (type(number), fits, len(text), [len(blob) for blob in blobs]) == (int, 1, 18, [1, 3])
     assert [(one.what, one.site and one.site.function) for one in seen] == [("RANDOM()", "drawn_in_sql")]
     assert lines(natural) == lines(seen)
 

@@ -114,13 +114,20 @@ class Lane:
         self.log.add("init", self.models.meet(module))
         self._look_at_copies()
         if not self._has_loader:
-            self.log.add_trees("batch", [(f"{self.log.count('batch')}", args)])
+            self._note_given(args)
+
+    def _note_given(self, args: object) -> None:
+        """Data, as a module is given them: not what another one has made of them."""
+        given = [(path, leaf) for path, leaf in leaves(args) if not _is_computed(leaf)]
+        if given:
+            number = self.log.count("batch")
+            self.log.add_trees("batch", [(f"{number}{path}", leaf) for path, leaf in given])
 
     def _begins_another(self, module: torch.nn.Module, args: object) -> bool:
         """A loss is called on what a model gave, whatever it holds: only the next call of a model is another step."""
         if self._opened_by is not None and self._opened_by.is_(module):
             return True
-        goes_on = any(torch.is_tensor(leaf) and leaf.grad_fn is not None for _, leaf in leaves(args, ""))
+        goes_on = any(_is_computed(leaf) for _, leaf in leaves(args))
         return holds_any(module) and not goes_on
 
     def _returned(self, module: torch.nn.Module, result: object) -> None:
@@ -388,6 +395,11 @@ def _serves_jobs() -> bool:
     code = getattr(target, "__code__", None)
     is_librarys = code is not None and not is_user_file(code.co_filename)
     return is_librarys and not str(target.__module__).startswith("torch.")
+
+
+def _is_computed(leaf: object) -> bool:
+    """Whether a model has made it in this step: a backward goes through it."""
+    return torch.is_tensor(leaf) and leaf.grad_fn is not None
 
 
 def _listed(tensors: object) -> list[object]:

@@ -207,17 +207,16 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
 def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Run, ...]]:
     """Runs to the end, where others diverge in what else happened: do they agree in what was trained?
 
-    Where those that were compared ended as they diverged, others are made, as many as for a verdict of "same".
+    Those of the first runs that came to their end serve; the others are made again, as many as for a verdict of "same".
     """
-    compare, wanted = inquiry.pool.compare_trained, plans.first_runs(inquiry.request)
+    compare, runs = inquiry.pool.compare_trained, [run for run in inquiry.first if run.facts.stopped_after is None]
+    made = [(run.plan.role, run.plan.settings) for run in runs]
+    wanted = [plan for plan in plans.first_runs(inquiry.request) if (plan.role, plan.settings) not in made]
     pair = [run for run in inquiry.first if run.id in (divergent.a, divergent.b)]
     if len(pair) < 2 or compare(*pair) is not None or inquiry.left < len(wanted):
         return ()
-    if len(inquiry.first) >= len(wanted) and all(run.facts.stopped_after is None for run in inquiry.first):
-        return tuple(inquiry.first)
-    runs: list[Run] = []
     for batch in inquiry.batches(wanted):
-        runs += yield from inquiry.runs_of([replace(plan, keeps=False) for plan in batch])
         if any(not run.succeeded or compare(runs[0], run) is not None for run in runs):
             break
+        runs += yield from inquiry.runs_of([replace(plan, keeps=False) for plan in batch])
     return tuple(runs)

@@ -177,19 +177,25 @@ def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entrop
     def drawing(what: str) -> Callable[..., object]:
         generators = dict[Mode, random.Random]()
 
-        def draw(size: int | None = None) -> object:
+        def draw(size: object = None) -> object:
             mode = context.enter(what)
             if mode not in generators:
                 generators[mode] = random.Random(None if mode == "natural" else entropy.derived(32, mode))
             if what == "RANDOM()":
                 return generators[mode].getrandbits(64) - 2**63
-            return generators[mode].randbytes(max(1, int(size or 0)))
+            return generators[mode].randbytes(_length(size))
 
         return draw
 
     call = connecting(module.connect)
     for owner in (module, module.dbapi2):
         context.replace(owner, "connect", call)
+
+
+def _length(size: object) -> int:
+    """Bytes of a RANDOMBLOB: SQLite takes any value, what begins with no number as 0, and 0 as 1."""
+    found = re.match(rb"\s*[+-]?\d+", size if isinstance(size, bytes) else str(size).encode())
+    return max(1, int(found[0])) if found else 1
 
 
 def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
