@@ -16,7 +16,7 @@ import samebits
 from samebits.base.sites import Site
 from samebits.factors.catalog import find
 from samebits.factors.context import FactorContext, Setting
-from samebits.ops.overrides import AlreadyReplacedError, forward_site, replace
+from samebits.ops.overrides import CannotReplaceError, forward_site, replace
 from tests.ops.cases import on_cpu
 from tests.standin.probes import same
 
@@ -165,7 +165,7 @@ def test_another_override_is_named() -> None:
     library.impl("max_unpool2d", lambda self, indices, size: self, allow_override=True)
     try:
         with pytest.raises(
-            AlreadyReplacedError, match=r"max_unpool2d was replaced on CPU before, by .*test_overrides.py:"
+            CannotReplaceError, match=r"max_unpool2d was replaced on CPU before, by .*test_overrides.py:"
         ):
             replace(print)
     finally:

@@ -13,7 +13,7 @@ from samebits.pricing.decisions import (
     too_small_a_budget,
     with_formulas,
 )
-from samebits.pricing.plan import Candidate, default_set
+from samebits.pricing.plan import FORMULAS, Candidate, default_set
 from samebits.pricing.prices import Price, Ratio
 
 CANDIDATES = [
@@ -75,30 +75,25 @@ REFUSED = 'raised "put_ does not have a deterministic implementation", called at
 
 
 @pytest.mark.parametrize(
-    ("failures", "is_on_accelerator", "labels"),
+    ("failure", "is_on_accelerator", "is_measured"),
     [
-        (("", ""), False, []),
+        ("", False, False),
         # Nothing is refused, but torch may go slow ways.
-        (("", ""), True, ["torch-algorithms=replace"]),
-        ((REFUSED, REFUSED), False, ["default set, torch-algorithms=replace", "torch-algorithms=replace"]),
-        (("ended with exit status 1: disk", ""), False, []),
+        ("", True, True),
+        (REFUSED, False, True),
+        ("ended with exit status 1: disk", False, False),
     ],
 )
-def test_what_torch_refuses_is_measured_with_formulas(
-    failures: tuple[str, str], is_on_accelerator: bool, labels: list[str]
-) -> None:
-    """The set that was refused, and the pin alone; they pin as much as before."""
+def test_what_torch_refuses_is_measured_with_formulas(failure: str, is_on_accelerator: bool, is_measured: bool) -> None:
+    """The pin alone, which is strict; the default set has them anyway."""
     strict = Candidate("torch-algorithms", {"torch-algorithms": Setting("pinned")})
     other = Candidate("clock", {"clock": Setting("pinned")})
-    prices = [Price(one, failure=why) for one, why in zip((default_set(), strict), failures, strict=True)]
-    found = with_formulas([*prices, Price(other)], is_on_accelerator)
+    prices = [Price(default_set()), Price(strict, failure=failure), Price(other)]
 
-    assert [one.label for one in found] == labels
-    assert all(one.replaces for one in found)
-    assert not any(one.candidate.replaces for one in prices)
-    for one in found:
-        assert one.pins in (default_set().pins, strict.pins)
-        assert "torch-algorithms=replace" in one.words
+    assert with_formulas(prices, is_on_accelerator) == [FORMULAS] * is_measured
+    assert with_formulas(prices[::2], is_on_accelerator) == []
+    assert [one.replaces for one in (default_set(), FORMULAS, strict, other)] == [True, True, False, False]
+    assert (FORMULAS.label, FORMULAS.words) == ("torch-algorithms=replace", ("torch-algorithms=replace",))
 
 
 def test_only_what_costs_something_is_left_out() -> None:

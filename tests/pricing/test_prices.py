@@ -13,7 +13,7 @@ from samebits.base.errors import UsageError
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.pricing.plan import DEFAULT_SET, NATURAL, Candidate, CostRequest, candidates, default_set, replacing
+from samebits.pricing.plan import DEFAULT_SET, FORMULAS, NATURAL, Candidate, CostRequest, candidates, default_set
 from samebits.pricing.prices import (
     LEAST_PAIRS,
     Costs,
@@ -136,7 +136,6 @@ def price(candidate: Candidate, low: float, high: float, repeats: bool | None = 
 WHOLE = default_set()
 CHEAPER = default_set(["torch-algorithms"])
 ALONE = Candidate("torch-algorithms", {"torch-algorithms": Setting("pinned")})
-FORMULAS = replacing(ALONE)
 OTHER = Candidate("cudnn-autotune, the other way", {"cudnn-autotune": Setting("varied")})
 
 
@@ -246,9 +245,8 @@ def test_the_text_says_what_was_measured() -> None:
 def test_the_text_says_what_was_replaced_and_how_to_ask_for_it() -> None:
     """Once, however many sets it is the same in; and nothing where nothing was."""
     told = "put_ (it.py:3, 20 calls)"
-    whole = replacing(WHOLE)
     measured = costs(
-        price(whole, 1.5, 1.6, replaced=told), price(FORMULAS, 1.1, 1.2, replaced=told), price(OTHER, 1.0, 1.1)
+        price(WHOLE, 1.5, 1.6, replaced=told), price(FORMULAS, 1.1, 1.2, replaced=told), price(OTHER, 1.0, 1.1)
     )
     text, document = cost_told(measured).text, document_of("cost", measured)
 

@@ -58,6 +58,7 @@ class Factor(ABC):
         fix_unplaced: the same where no line is known; by default without the place.
         fixes: what to change instead where what was called there contains a word.
         choices: the values that it can be pinned to.
+        by_default: the one that it is pinned to where no factor was asked for; empty where that is no other one.
         fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
         may_stall: treated, it may hold a program up: a check varies it by itself, only where it was seen to enter and
@@ -86,6 +87,7 @@ class Factor(ABC):
     fix_unplaced: str = ""
     fixes: ClassVar[Mapping[str, str]] = {}
     choices: tuple[str, ...] = ()
+    by_default: str = ""
     fixed_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
@@ -115,7 +117,8 @@ class Factor(ABC):
         if not self.choices:
             raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
         if value not in self.choices:
-            raise UsageError(f"{self.name} takes {' or '.join(self.choices)}, got {value!r}")
+            *others, last = self.choices
+            raise UsageError(f"{self.name} takes {', '.join(others)} or {last}, got {value!r}")
 
     def pin(self, context: FactorContext) -> None:
         """Hold the factor still in this process."""

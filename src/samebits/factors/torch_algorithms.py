@@ -25,11 +25,13 @@ class TorchAlgorithms(TorchSetting):
     torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
     deterministic: the backward of flash attention, for one, still adds with atomics. `--pin
     torch-algorithms=replace` computes operations that would raise, and some that race without a word, by formulas of
-    samebits' own that add in a fixed order; it says which, at which line, how often. Up to torch 2.9 the flag also
-    makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The
-    flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
-    all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it
-    off or asks for warnings, with warnings instead of errors from then on; the line that did so is named.
+    samebits' own that add in a fixed order; it says which, at which line, how often. `samebits run` and
+    `samebits.pin()` take `auto` unless told which factors to pin: `replace` where this torch can (from 2.9 on) and
+    nobody else has replaced these operations, else `strict`. Up to torch 2.9 the flag also makes cuBLAS raise until its
+    workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The flag leaves cuDNN's autotuner
+    alone (see `cudnn-autotune`), and its costly companion that fills all new memory is switched off:
+    `uninitialized-memory` does that. Pinned, it stays on where the program switches it off or asks for warnings, with
+    warnings instead of errors from then on; the line that did so is named.
     """
 
     name = "torch-algorithms"
@@ -37,7 +39,8 @@ class TorchAlgorithms(TorchSetting):
     explanation = "an operation whose result depends on timing"
     fix = "call torch.use_deterministic_algorithms(True) at {place}"
     fix_unplaced = "call torch.use_deterministic_algorithms(True) at the start"
-    choices = ("strict", "warn", "replace")
+    choices = ("strict", "warn", "replace", "auto")
+    by_default = "auto"
     selects_algorithm = True
     may_raise = True
     priced = ("pinned",)
@@ -55,7 +58,7 @@ class TorchAlgorithms(TorchSetting):
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
             self._hold(torch, context)
-            if context.setting.value == "replace":
+            if context.setting.value in ("replace", "auto"):
                 _replace(torch, context)
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
@@ -83,9 +86,7 @@ class TorchAlgorithms(TorchSetting):
         if only_warns:
             value = "deterministic kernels where there are any, else a warning"
             return value, "the program lets operations pass that have no deterministic kernel"
-        ours = sys.modules.get("samebits.ops.overrides")
-        replaces = ours is not None and ours.is_replacing()
-        return f"deterministic kernels{', formulas of samebits where torch has none' * replaces} or an error", ""
+        return f"deterministic kernels{', formulas of samebits where torch has none' * _is_replacing()} or an error", ""
 
     def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")
@@ -100,7 +101,8 @@ class TorchAlgorithms(TorchSetting):
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
         if refused:
-            return "torch-algorithms is pinned; torch-algorithms=replace computes most of these, =warn lets it pass"
+            other = "is pinned" if _is_replacing() else "is pinned; torch-algorithms=replace computes most of these"
+            return f"torch-algorithms {other}; torch-algorithms=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
@@ -108,7 +110,7 @@ class TorchAlgorithms(TorchSetting):
 def _replace(torch: ModuleType, context: FactorContext) -> None:
     """Put our formulas in the place of operations that race or refuse, and count what they answer."""
     # Whoever reads recordings imports this module without torch.
-    from samebits.ops.overrides import forward_site, knows_of_replacements, replace
+    from samebits.ops.overrides import CannotReplaceError, forward_site, knows_of_replacements, replace
 
     one_at_a_time = Lock()
 
@@ -118,9 +120,19 @@ def _replace(torch: ModuleType, context: FactorContext) -> None:
         with one_at_a_time:
             context.replaced[name, site] += 1
 
-    context.undo.callback(replace(heard))
+    try:
+        context.undo.callback(replace(heard))
+    except CannotReplaceError:
+        if context.setting.value == "auto":
+            return
+        raise
     asks = "_get_deterministic_algorithms"
     context.set(torch._C, asks, knows_of_replacements(getattr(torch._C, asks)))
+
+
+def _is_replacing() -> bool:
+    ours = sys.modules.get("samebits.ops.overrides")
+    return ours is not None and bool(ours.is_replacing())
 
 
 def _tell(inductor: ModuleType, context: FactorContext, is_on: bool) -> None:

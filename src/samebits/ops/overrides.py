@@ -40,8 +40,8 @@ _noting: list[torch.library.Library] = []
 _LINE = "samebits.line."
 
 
-class AlreadyReplacedError(SamebitsError, RuntimeError):
-    """Somebody else has replaced an operation that is to be replaced."""
+class CannotReplaceError(SamebitsError, RuntimeError):
+    """This torch cannot hand out its kernels, or somebody else has replaced one that is to be replaced."""
 
 
 def replace(heard: Heard) -> Callable[[], None]:
@@ -54,11 +54,11 @@ def replace(heard: Heard) -> Callable[[], None]:
         What ends it. Whoever comes second changes nothing, and the last who ends it puts torch's kernels back.
 
     Raises:
-        AlreadyReplacedError: a kernel registered from Python is in the place already; it is named with its line.
-        RuntimeError: this torch cannot hand out the kernels that are replaced (it is older than 2.9).
+        CannotReplaceError: a kernel registered from Python is in the place already, and is named with its line; or this
+            torch cannot hand out the kernels that are replaced (it is older than 2.9).
     """
     if not hasattr(torch.library, "get_kernel"):
-        raise RuntimeError(f"replacing operations needs torch 2.9 or newer, here is {torch.__version__}")
+        raise CannotReplaceError(f"replacing operations needs torch 2.9 or newer, here is {torch.__version__}")
     with _lock:
         if not _listeners:
             _install()
@@ -88,7 +88,7 @@ def _install() -> None:
     for _, name, key in places:
         if other := _python_kernel(name, key):
             message = f"{name} was replaced on {key} before, by {other}"
-            raise AlreadyReplacedError(message, "let only one of the two replace operations")
+            raise CannotReplaceError(message, "let only one of the two replace operations")
     try:
         with warnings.catch_warnings():
             # torch says once in a process that a kernel was overridden: that is what we are here for.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from samebits.base.errors import BudgetError
-from samebits.factors.torch_algorithms import NO_DETERMINISTIC_KERNEL, TorchAlgorithms
-from samebits.pricing.plan import Candidate, default_set, replacing
+from samebits.factors.torch_algorithms import NO_DETERMINISTIC_KERNEL
+from samebits.pricing.plan import FORMULAS, Candidate, default_set
 from samebits.pricing.prices import Price
 
 ROUNDS = 60
@@ -63,13 +63,10 @@ def is_enough(rounds: int, others_have_more: Sequence[bool], is_late: bool) -> b
 
 
 def with_formulas(prices: Sequence[Price], is_on_accelerator: bool) -> list[Candidate]:
-    """The sets that torch refused, with `torch-algorithms=replace`; and that alone, where torch may take slow ways."""
-    strict = (TorchAlgorithms.name,)
-    return [
-        replacing(price.candidate)
-        for price in prices
-        if NO_DETERMINISTIC_KERNEL in price.failure or (is_on_accelerator and price.candidate.pins == strict)
-    ]
+    """`torch-algorithms=replace`, where torch refused an operation, or may have taken slow ways without refusing."""
+    strict = [price for price in prices if price.candidate.pins == FORMULAS.pins]
+    is_wanted = any(is_on_accelerator or NO_DETERMINISTIC_KERNEL in price.failure for price in strict)
+    return [FORMULAS] if is_wanted else []
 
 
 def cheaper(prices: Sequence[Price]) -> list[Candidate]:

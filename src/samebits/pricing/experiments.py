@@ -38,7 +38,7 @@ from samebits.pricing.decisions import (
     too_small_a_budget,
     with_formulas,
 )
-from samebits.pricing.plan import NATURAL, Candidate, CostRequest, candidates
+from samebits.pricing.plan import FORMULAS, NATURAL, Candidate, CostRequest, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.pricing.turns import Arm, GivenUpError, why_never_ready
 from samebits.runfolder.notes import Replaced
@@ -218,7 +218,7 @@ class _Measuring:
                 for one, arm in zip((NATURAL, *group), arms, strict=True)
             ]
             self.baseline = self.baseline or prices[0]
-            self.prices += [price for price in prices[1:] if price.replaced != ""]
+            self.prices += [one for one in prices[1:] if one.candidate != FORMULAS or one.replaced != ""]
 
     def _take_turns(self, arms: list[Arm], until: float) -> None:
         """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""

@@ -11,6 +11,7 @@ from samebits.checking.plan import MOST_UNASKED, CheckRequest
 from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
+from samebits.factors.pinning import settings_for
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
@@ -73,8 +74,9 @@ class Candidate:
 
     @property
     def replaces(self) -> bool:
-        """Whether formulas of ours stand in the place of what torch has no deterministic kernel for."""
-        return REPLACING.items() <= self.settings.items()
+        """Whether formulas of ours may stand in the place of what torch has no deterministic kernel for."""
+        own = self.settings.get(TorchAlgorithms.name)
+        return own is not None and own.value in ("replace", "auto")
 
     @property
     def is_remedy(self) -> bool:
@@ -88,15 +90,14 @@ class Candidate:
 
 
 NATURAL = Candidate(NOTHING)
-REPLACING = {TorchAlgorithms.name: Setting("pinned", "replace")}
+FORMULAS = Candidate(f"{TorchAlgorithms.name}=replace", {TorchAlgorithms.name: Setting("pinned", "replace")})
 
 
 def default_set(leave: Iterable[str] = ()) -> Candidate:
     """Everything that `samebits run` pins, but for some."""
     left = set(leave)
-    pins = [factor.name for factor in CATALOG if factor.pinned_by_default and factor.name not in left]
     label = f"all but {', '.join(sorted(left))}" if left else DEFAULT_SET
-    return Candidate(label, {name: Setting("pinned") for name in pins})
+    return Candidate(label, {name: setting for name, setting in settings_for(None).items() if name not in left})
 
 
 def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
@@ -117,13 +118,6 @@ def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candid
 def _alone(factor: Factor, mode: Mode) -> Candidate:
     label = factor.name if mode == "pinned" else f"{factor.name}, the other way"
     return Candidate(label, {factor.name: Setting(mode)})
-
-
-def replacing(candidate: Candidate) -> Candidate:
-    """The same set, in which `torch-algorithms` replaces what it would refuse."""
-    (word,) = Candidate("", REPLACING).words
-    label = word if candidate.pins == tuple(REPLACING) else f"{candidate.label}, {word}"
-    return Candidate(label, {**candidate.settings, **REPLACING})
 
 
 _LACKING = {
