@@ -29,15 +29,15 @@ REFUSED_LINE = refused.__code__.co_firstlineno + 3
 
 def test_strict_keeps_torchs_message_and_names_the_line() -> None:
     """The error is torch's own, with the user's line as a note; through torch's own frames, nested too, and once."""
-    strict = samebits.pinned(factors=["torch-algorithms"])
+    strict = samebits.pinned(factors=[], values={"torch-algorithms": "strict"})
     with pytest.raises(RuntimeError, match=REFUSED) as caught, strict, samebits.pinned(factors=["clock"]):
         refused()
 
     line = f"samebits: called at {__file__}:{REFUSED_LINE}"
     if sys.version_info >= (3, 11):
         (note,) = caught.value.__notes__
-        other = "torch-algorithms=replace computes most of these"
-        assert note == f"{line} (torch-algorithms is pinned; {other}; torch-algorithms=warn lets it pass)"
+        other = "without that, most of these are computed"
+        assert note == f"{line} (torch-algorithms is pinned to strict; {other}; torch-algorithms=warn lets it pass)"
     refused()
 
 
@@ -62,7 +62,7 @@ def test_under_a_run_the_line_is_told_on_stderr(tmp_path: Path) -> None:
     program = "import torch\n\nx = torch.ones(1, 1, 2, 2)\ntorch.nn.MaxUnpool2d(2)(x, torch.zeros_like(x).long())\n"
     script.write_text(program)
     result = subprocess.run(
-        [sys.executable, "-m", "samebits", "run", "--pin", "torch-algorithms", "--out", "out", str(script)],
+        [sys.executable, "-m", "samebits", "run", "--pin", "torch-algorithms=strict", "--out", "out", str(script)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -74,14 +74,17 @@ def test_under_a_run_the_line_is_told_on_stderr(tmp_path: Path) -> None:
     assert f"samebits: called at {script}:4 (torch-algorithms is pinned" in result.stderr
 
 
-def test_unasked_a_formula_answers_where_torch_refuses() -> None:
-    """As `samebits run` pins without a name; where somebody else has replaced such an operation, torch's word holds."""
-    with samebits.pinned() as ours:
+def test_a_formula_answers_where_torch_refuses() -> None:
+    """Unless told otherwise; where somebody else has replaced such an operation, torch's word holds."""
+    with samebits.pinned(factors=["torch-algorithms"], strict=True) as ours:
         refused()
     library = torch.library.Library("aten", "IMPL", "CPU")
     library.impl("put_", lambda self, index, source, accumulate=False: self, allow_override=True)
     try:
-        with pytest.raises(RuntimeError, match=REFUSED), samebits.pinned() as theirs:
+        with (
+            pytest.raises(RuntimeError, match=REFUSED),
+            samebits.pinned(factors=["torch-algorithms"], strict=True) as theirs,
+        ):
             refused()
     finally:
         library._destroy()
@@ -99,14 +102,14 @@ def test_warn_lets_it_pass_and_is_never_called_deterministic() -> None:
 
     assert [REFUSED in str(warning.message) for warning in told] == [True]
     assert not status["torch-algorithms"].is_pinned
-    with pytest.raises(UsageError, match="takes strict, warn, replace or auto, got 'loud'"):
+    with pytest.raises(UsageError, match="takes replace, strict or warn, got 'loud'"):
         samebits.pin(values={"torch-algorithms": "loud"})
 
 
 @pytest.mark.parametrize("change", ["off", "warn"])
 def test_a_program_that_takes_the_flag_back_gets_warnings_and_is_found_out(change: str) -> None:
     """Kernels stay deterministic where there are any, no new error comes up, and nobody says that it holds."""
-    with samebits.pinned(factors=["torch-algorithms"]):
+    with samebits.pinned(factors=[], values={"torch-algorithms": "strict"}):
         held = samebits.status()["torch-algorithms"].is_pinned
         torch.use_deterministic_algorithms(change != "off", warn_only=change == "warn")
         stays = torch.are_deterministic_algorithms_enabled()

@@ -441,6 +441,12 @@ def test_every_way_is_shown() -> None:
 
 # name: (factor, what was called, the script, why); the nearest legal case is above.
 REFUSED = {
+    "an operation that torch refuses": (
+        "torch-algorithms",
+        "nll_loss2d_forward, replaced",
+        "import torch\n",
+        "torch refuses nll_loss2d_forward",
+    ),
     "a library lists": ("file-order", "os.scandir", "data = ImageFolder('data')  # <-\n", "a library makes it"),
     "sorted by what is shared": ("file-order", "os.listdir", "x = sorted(os.listdir('.'), key=len)  # <-\n", "already"),
     "walked elsewhere": ("file-order", "os.walk", "x = list(os.walk('.'))  # <-\n", "taken apart"),

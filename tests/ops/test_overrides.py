@@ -33,7 +33,7 @@ def test_what_was_refused_is_replaced_as_long_as_it_is_pinned() -> None:
     with samebits.pinned(factors=[], values={"torch-algorithms": "replace"}, strict=True) as status:
         found = unpooled()
     with (
-        samebits.pinned(factors=["torch-algorithms"], strict=True) as plain,
+        samebits.pinned(factors=[], values={"torch-algorithms": "strict"}, strict=True) as plain,
         pytest.raises(RuntimeError, match=REFUSED),
     ):
         unpooled()

@@ -11,9 +11,8 @@ from samebits.pricing.decisions import (
     in_groups,
     is_enough,
     too_small_a_budget,
-    with_formulas,
 )
-from samebits.pricing.plan import FORMULAS, Candidate, default_set
+from samebits.pricing.plan import Candidate, default_set
 from samebits.pricing.prices import Price, Ratio
 
 CANDIDATES = [
@@ -69,31 +68,6 @@ def test_timing_ends_with_the_others_or_with_the_time() -> None:
     assert is_enough(16, [True], is_late=True)
     assert not is_enough(15, [True], is_late=True)
     assert not is_enough(60, [True], is_late=False)
-
-
-REFUSED = 'raised "put_ does not have a deterministic implementation", called at it.py:3'
-
-
-@pytest.mark.parametrize(
-    ("failure", "is_on_accelerator", "is_measured"),
-    [
-        ("", False, False),
-        # Nothing is refused, but torch may go slow ways.
-        ("", True, True),
-        (REFUSED, False, True),
-        ("ended with exit status 1: disk", False, False),
-    ],
-)
-def test_what_torch_refuses_is_measured_with_formulas(failure: str, is_on_accelerator: bool, is_measured: bool) -> None:
-    """The pin alone, which is strict; the default set has them anyway."""
-    strict = Candidate("torch-algorithms", {"torch-algorithms": Setting("pinned")})
-    other = Candidate("clock", {"clock": Setting("pinned")})
-    prices = [Price(default_set()), Price(strict, failure=failure), Price(other)]
-
-    assert with_formulas(prices, is_on_accelerator) == [FORMULAS] * is_measured
-    assert with_formulas(prices[::2], is_on_accelerator) == []
-    assert [one.replaces for one in (default_set(), FORMULAS, strict, other)] == [True, True, False, False]
-    assert (FORMULAS.label, FORMULAS.words) == ("torch-algorithms=replace", ("torch-algorithms=replace",))
 
 
 def test_only_what_costs_something_is_left_out() -> None:

@@ -53,6 +53,12 @@ class Case:
 CASES = {
     "clean": Case(("late", "rubbish")),
     "races": Case(("races", "late"), "torch-algorithms"),
+    # Torch refuses its backward, which a formula computes.
+    "refused": Case(
+        ("races", "late"),
+        "torch-algorithms",
+        more=" + nn.functional.interpolate(table.weight[None, None], size=(80, 16), mode='bilinear').mean()",
+    ),
     "benchmark": Case(("benchmark",), "cudnn-autotune", 3, f"torch.backends.cudnn.benchmark = True; {SEED}"),
     "workspace": Case(("workspace",), "cublas-workspace"),
     "rubbish": Case(("rubbish",), "uninitialized-memory", 10, more=" + torch.empty(1, device=device).clamp(-1, 1)"),
@@ -82,3 +88,4 @@ def test_what_misbehaves_is_named(name: str, case: str, layers: str, tmp_path: P
     assert causes == ([(own.factor, own.line)] if own.factor else [])
     assert found["verdict"] == ("different" if own.factor else "same")
     assert not own.factor or (found["causes"][0]["confirmed"] and found["remedy"]["verified"])
+    assert (case == "refused") == ("call samebits.pin(factors=" in str(found["rows"]))

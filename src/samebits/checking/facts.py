@@ -22,6 +22,7 @@ from samebits.runfolder.notes import (
     Observed,
     Reached,
     Refused,
+    Replaced,
     Seeded,
     Started,
     SteppedShared,
@@ -92,6 +93,7 @@ class Facts:
         stopped_after: the step after which samebits ended it; None where it went to its own end.
         commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.
+        replaced: the first of torch's operations that formulas of ours answered; empty where none did.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class Facts:
     stopped_after: int | None = None
     commands: tuple[str, ...] = ()
     races: tuple[Site, ...] = ()
+    replaced: str = ""
 
     @property
     def last_words(self) -> str:
@@ -158,6 +161,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         stopped_after=max(stopped, default=None),
         commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
         races=_races(processes),
+        replaced=next((note.op for note in _of(Replaced, notes)), ""),
     )
 
 

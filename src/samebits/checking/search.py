@@ -27,6 +27,7 @@ from samebits.checking.round import RemedyTrial, Round
 from samebits.checking.suspects import Suspect
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
 from samebits.factors.catalog import find, in_order
+from samebits.factors.torch_algorithms import REPLACED
 
 SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
 
@@ -93,7 +94,7 @@ class Found:
             factor.varies_between_runs,
             what.format(what=entry.what if entry else LIBRARY),
             self.rounds[-1].evidence(suspect),
-            called=entry.what if entry else "",
+            called=entry.what if entry else facts.replaced and f"{facts.replaced}, {REPLACED}",
             script=entry.script if entry else "",
             source=entry.source if entry else "",
             likely=bool(_read_lines(suspect)),

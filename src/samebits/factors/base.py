@@ -58,7 +58,6 @@ class Factor(ABC):
         fix_unplaced: the same where no line is known; by default without the place.
         fixes: what to change instead where what was called there contains a word.
         choices: the values that it can be pinned to.
-        by_default: the one that it is pinned to where no factor was asked for; empty where that is no other one.
         fixed_once: one change in the script fixes all lines at which it enters.
         pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
         may_stall: treated, it may hold a program up: a check varies it by itself, only where it was seen to enter and
@@ -87,7 +86,6 @@ class Factor(ABC):
     fix_unplaced: str = ""
     fixes: ClassVar[Mapping[str, str]] = {}
     choices: tuple[str, ...] = ()
-    by_default: str = ""
     fixed_once: bool = False
     pinned_by_default: bool = True
     varied_by_default: bool = False
@@ -159,10 +157,9 @@ class Factor(ABC):
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         """What to change in the code, as a sentence without its full stop; what is not known is None or empty."""
-        if site is None:
-            return self.fix_unplaced or self.fix.replace(" at {place}", "")
-        fix = next((own for word, own in self.fixes.items() if word in what), self.fix)
-        return fix.format(place=site.place, what=what)
+        usual = self.fix if site else self.fix_unplaced or self.fix.replace(" at {place}", "")
+        fix = next((own for word, own in self.fixes.items() if word in what), usual)
+        return fix.format(place=site.place, what=what) if site else fix
 
     def apply(self, context: FactorContext) -> None:
         """Do what the context asks for; do nothing at all where nothing is asked."""

@@ -261,18 +261,16 @@ def _late_message(late: Mapping[str, str]) -> str:
 
 def settings_for(factors: Iterable[str] | None, values: Mapping[str, str] | None = None) -> dict[str, Setting]:
     """Pinned settings for the named factors, or for those pinned by default; values are checked."""
+    values = dict(values or {})
+    chosen = [factor.name for factor in CATALOG if factor.pinned_by_default] if factors is None else list(factors)
     if isinstance(factors, str):
         raise UsageError(f"factors takes a list of names, got the string {factors!r}", f"write [{factors!r}]")
-    if factors is None:
-        wanted = {factor.name: factor.by_default or None for factor in CATALOG if factor.pinned_by_default}
-    else:
-        wanted = dict.fromkeys(factors)
-    wanted |= values or {}
-    for name in wanted:
+    for name in [*chosen, *values]:
         find(name)
-    for name, value in (values or {}).items():
+    for name, value in values.items():
         find(name).check_value(value)
-    return {name: Setting("pinned", value) for name, value in wanted.items()}
+    wanted = dict.fromkeys([*chosen, *values])
+    return {name: Setting("pinned", values.get(name)) for name in wanted}
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Setting]:

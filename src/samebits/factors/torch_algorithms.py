@@ -6,6 +6,7 @@ import re
 import sys
 from threading import Lock
 from types import ModuleType
+from typing import ClassVar
 
 from samebits.base.sites import user_site, waiting_site
 from samebits.factors.context import FactorContext
@@ -15,23 +16,24 @@ from samebits.factors.variables import give_fixed_workspace
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
 # What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
 NO_WORKSPACE = "not deterministic because it uses CuBLAS"
+# Of an operation that formulas of ours have answered.
+REPLACED = "replaced"
 
 
 class TorchAlgorithms(TorchSetting):
-    """`torch.use_deterministic_algorithms(True)`: kernels that add in a fixed order, an error where there is none.
+    """`torch.use_deterministic_algorithms(True)`: kernels that add in a fixed order, and formulas where there are none.
 
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
-    `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel raise. `--pin
-    torch-algorithms=warn` lets them pass with a warning; that may select yet other kernels and is never reported as
-    deterministic: the backward of flash attention, for one, still adds with atomics. `--pin
-    torch-algorithms=replace` computes operations that would raise, and some that race without a word, by formulas of
-    samebits' own that add in a fixed order; it says which, at which line, how often. `samebits run` and
-    `samebits.pin()` take `auto` unless told which factors to pin: `replace` where this torch can (from 2.9 on) and
-    nobody else has replaced these operations, else `strict`. Up to torch 2.9 the flag also makes cuBLAS raise until its
-    workspace has a fixed size (see `cublas-workspace`), so that is set along with it. The flag leaves cuDNN's autotuner
-    alone (see `cudnn-autotune`), and its costly companion that fills all new memory is switched off:
-    `uninitialized-memory` does that. Pinned, it stays on where the program switches it off or asks for warnings, with
-    warnings instead of errors from then on; the line that did so is named.
+    `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel, and some that race without a word,
+    are computed by formulas of samebits' own that add in a fixed order; which, at which line, how often, is said. Where
+    that cannot be (torch before 2.9, an operation that somebody else has replaced), and for the few operations without
+    a formula, torch raises. `--pin torch-algorithms=strict` lets torch raise for all of them, `=replace` says why
+    formulas could not be put in, and `=warn` lets operations pass with a warning; that may select yet other kernels and
+    is never reported as deterministic: the backward of flash attention, for one, still adds with atomics. Up to torch
+    2.9 the flag also makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set
+    along with it. The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
+    all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it
+    off or asks for warnings, with warnings instead of errors from then on; the line that did so is named.
     """
 
     name = "torch-algorithms"
@@ -39,8 +41,10 @@ class TorchAlgorithms(TorchSetting):
     explanation = "an operation whose result depends on timing"
     fix = "call torch.use_deterministic_algorithms(True) at {place}"
     fix_unplaced = "call torch.use_deterministic_algorithms(True) at the start"
-    choices = ("strict", "warn", "replace", "auto")
-    by_default = "auto"
+    fixes: ClassVar = {
+        REPLACED: 'call samebits.pin(factors=["torch-algorithms"]) at the start: torch alone would refuse'
+    }
+    choices = ("replace", "strict", "warn")
     selects_algorithm = True
     may_raise = True
     priced = ("pinned",)
@@ -58,7 +62,7 @@ class TorchAlgorithms(TorchSetting):
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
             self._hold(torch, context)
-            if context.setting.value in ("replace", "auto"):
+            if context.setting.value in (None, "replace"):
                 _replace(torch, context)
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
@@ -101,7 +105,7 @@ class TorchAlgorithms(TorchSetting):
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
         if refused:
-            other = "is pinned" if _is_replacing() else "is pinned; torch-algorithms=replace computes most of these"
+            other = "is pinned" if _is_replacing() else "is pinned to strict; without that, most of these are computed"
             return f"torch-algorithms {other}; torch-algorithms=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
@@ -123,7 +127,7 @@ def _replace(torch: ModuleType, context: FactorContext) -> None:
     try:
         context.undo.callback(replace(heard))
     except CannotReplaceError:
-        if context.setting.value == "auto":
+        if context.setting.value is None:
             return
         raise
     asks = "_get_deterministic_algorithms"

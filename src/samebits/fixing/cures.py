@@ -378,6 +378,8 @@ def deterministic(files: Sources, wanted: Wanted) -> Cure:
     """`True` where a line switches deterministic algorithms off or asks for warnings; the call where there is none."""
     effect = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"
     if wanted.site is None:
+        if wanted.called:
+            raise NoCureError(f"with deterministic algorithms torch refuses {wanted.called.partition(',')[0]}")
         does = "asks for deterministic kernels"
         return _setting(files, wanted, "use_deterministic_algorithms(True)", does, effect)
     own, edits = files.at(wanted.site), list[Edit]()

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 from samebits.base.errors import BudgetError
-from samebits.factors.torch_algorithms import NO_DETERMINISTIC_KERNEL
-from samebits.pricing.plan import FORMULAS, Candidate, default_set
+from samebits.pricing.plan import Candidate, default_set
 from samebits.pricing.prices import Price
 
 ROUNDS = 60
@@ -38,13 +37,8 @@ def affordable(
     each = start_seconds * (1 + 1 / at_once)
     count = max(1, int((STARTS_SHARE * left - start_seconds) / each))
     needed = math.ceil((start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
-    return wanted[:count], no_time_for(wanted[count:], needed)
-
-
-def no_time_for(wanted: Sequence[Candidate], needed: float) -> list[Price]:
-    """Those, as not measured: with `needed` seconds they would be."""
     why = f"there was no time for it; give --budget {math.ceil(needed)} or more"
-    return [Price(candidate, not_measured=why) for candidate in wanted]
+    return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
 
 
 def in_groups(wanted: Sequence[Candidate], size: int) -> list[list[Candidate]]:
@@ -60,13 +54,6 @@ def fitting(free_bytes: int, peak_bytes: int) -> int:
 def is_enough(rounds: int, others_have_more: Sequence[bool], is_late: bool) -> bool:
     """Whether no further block is to be timed: the others are done, or the time is over and a few rounds are there."""
     return not any(others_have_more) or (is_late and rounds >= FEW_ROUNDS)
-
-
-def with_formulas(prices: Sequence[Price], is_on_accelerator: bool) -> list[Candidate]:
-    """`torch-algorithms=replace`, where torch refused an operation, or may have taken slow ways without refusing."""
-    strict = [price for price in prices if price.candidate.pins == FORMULAS.pins]
-    is_wanted = any(is_on_accelerator or NO_DETERMINISTIC_KERNEL in price.failure for price in strict)
-    return [FORMULAS] if is_wanted else []
 
 
 def cheaper(prices: Sequence[Price]) -> list[Candidate]:

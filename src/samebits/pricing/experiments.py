@@ -34,11 +34,9 @@ from samebits.pricing.decisions import (
     fitting,
     in_groups,
     is_enough,
-    no_time_for,
     too_small_a_budget,
-    with_formulas,
 )
-from samebits.pricing.plan import FORMULAS, NATURAL, Candidate, CostRequest, candidates
+from samebits.pricing.plan import NATURAL, Candidate, CostRequest, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
 from samebits.pricing.turns import Arm, GivenUpError, why_never_ready
 from samebits.runfolder.notes import Replaced
@@ -129,11 +127,8 @@ class _Measuring:
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
         self._measure(wanted, plain, threads, until)
-        more = with_formulas(self.prices, "accelerator" in ready["used"])
         if self._left() >= 3 * self.start_seconds:
-            self._measure([*more, *cheaper(self.prices)], None, threads, self.deadline)
-        else:
-            left_out += no_time_for(more, self.request.budget + 4 * self.start_seconds)
+            self._measure(cheaper(self.prices), None, threads, self.deadline)
         self._need_blocks(plain)
         self.prices += left_out
         self.impossible = tuple(impossible)
@@ -218,7 +213,7 @@ class _Measuring:
                 for one, arm in zip((NATURAL, *group), arms, strict=True)
             ]
             self.baseline = self.baseline or prices[0]
-            self.prices += [one for one in prices[1:] if one.candidate != FORMULAS or one.replaced != ""]
+            self.prices += prices[1:]
 
     def _take_turns(self, arms: list[Arm], until: float) -> None:
         """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""

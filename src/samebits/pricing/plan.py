@@ -11,7 +11,6 @@ from samebits.checking.plan import MOST_UNASKED, CheckRequest
 from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Mode, Setting
-from samebits.factors.pinning import settings_for
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
@@ -75,8 +74,8 @@ class Candidate:
     @property
     def replaces(self) -> bool:
         """Whether formulas of ours may stand in the place of what torch has no deterministic kernel for."""
-        own = self.settings.get(TorchAlgorithms.name)
-        return own is not None and own.value in ("replace", "auto")
+        own = self.settings.get(TorchAlgorithms.name, Setting())
+        return own.mode == "pinned" and own.value in (None, "replace")
 
     @property
     def is_remedy(self) -> bool:
@@ -90,14 +89,14 @@ class Candidate:
 
 
 NATURAL = Candidate(NOTHING)
-FORMULAS = Candidate(f"{TorchAlgorithms.name}=replace", {TorchAlgorithms.name: Setting("pinned", "replace")})
 
 
 def default_set(leave: Iterable[str] = ()) -> Candidate:
     """Everything that `samebits run` pins, but for some."""
     left = set(leave)
+    pins = [factor.name for factor in CATALOG if factor.pinned_by_default and factor.name not in left]
     label = f"all but {', '.join(sorted(left))}" if left else DEFAULT_SET
-    return Candidate(label, {name: setting for name, setting in settings_for(None).items() if name not in left})
+    return Candidate(label, {name: Setting("pinned") for name in pins})
 
 
 def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
