@@ -36,8 +36,8 @@ def test_strict_keeps_torchs_message_and_names_the_line() -> None:
     line = f"samebits: called at {__file__}:{REFUSED_LINE}"
     if sys.version_info >= (3, 11):
         (note,) = caught.value.__notes__
-        other = "without that, most of these are computed"
-        assert note == f"{line} (torch-algorithms is pinned to strict; {other}; torch-algorithms=warn lets it pass)"
+        other = "torch-algorithms=replace puts a formula in its place or says why not"
+        assert note == f"{line} (torch-algorithms is pinned; {other}, =warn lets it pass)"
     refused()
 
 

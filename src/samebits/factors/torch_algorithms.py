@@ -105,8 +105,8 @@ class TorchAlgorithms(TorchSetting):
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
         if refused:
-            other = "is pinned" if _is_replacing() else "is pinned to strict; without that, most of these are computed"
-            return f"torch-algorithms {other}; torch-algorithms=warn lets it pass"
+            other = "" if _is_replacing() else "=replace puts a formula in its place or says why not, "
+            return f"torch-algorithms is pinned; torch-algorithms{other}=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
