@@ -157,6 +157,27 @@ def test_varied_nobody_waits_for_the_other(mode: str, monkeypatch: pytest.Monkey
     assert found == [0, 1, 2, 3]
 
 
+def test_on_a_slow_machine_they_come_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long each takes: as long as others are completed meanwhile, or no longer than the first one took."""
+    monkeypatch.setattr("samebits.factors.completion_order.PATIENCE_SECONDS", 0.01)
+
+    def slow(number: int) -> int:
+        threading.Event().wait(0.1)
+        return number
+
+    async def awaited() -> list[int]:
+        return [await one for one in asyncio.as_completed([asyncio.to_thread(slow, number) for number in range(5)])]
+
+    with treated(NAME, "varied"), ThreadPoolExecutor(2) as own, ThreadPool(2) as workers:
+        jobs = [own.submit(slow, number) for number in range(5)]
+        futures = [job.result() for job in concurrent.futures.as_completed(jobs)]
+        pooled = list(workers.imap_unordered(slow, range(5)))
+        coroutines = asyncio.run(awaited())
+
+    assert futures == coroutines == [4, 3, 2, 1, 0]
+    assert pooled == [1, 0, 3, 2, 4]
+
+
 def test_a_result_is_not_kept() -> None:
     """As without us: what was yielded is the caller's alone."""
     import gc

@@ -20,9 +20,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A result whose turn it is only because the order is varied is not waited for any longer: others may wait for ours.
-PATIENCE_SECONDS = 1.0
+# A result whose turn it is only because the order is varied is waited for so much longer than the first one took, and
+# at least so many seconds.
+PATIENCE, PATIENCE_SECONDS = 10, 1.0
 NUMBER = "_samebits_number"
+
+
+class _Patience:
+    """How long to wait for a result while no other one is completed: tasks may go on only when ours is done with.
+
+    On a slow machine the first result is late, too, so that results come in the same order there. Who has waited in
+    vain does not wait so long again.
+    """
+
+    def __init__(self) -> None:
+        self._began: float | None = monotonic()
+        self.seconds = PATIENCE_SECONDS
+
+    def goes_on(self, is_news: bool) -> bool:
+        """Whether to wait (again) where some results are ready; `is_news`: there are more than before."""
+        if self._began is not None:
+            self.seconds = max(PATIENCE_SECONDS, PATIENCE * (monotonic() - self._began))
+            self._began = None
+        if not is_news:
+            self.seconds = PATIENCE_SECONDS
+        return is_news
 
 
 class CompletionOrder(CallFactor):
@@ -75,28 +97,36 @@ def _futures(module: ModuleType, context: FactorContext) -> None:
         tasks = list(dict.fromkeys(fs))
         if isinstance(fs, set | frozenset):
             tasks.sort(key=lambda task: vars(task).get(NUMBER, -1))
-        patience = None if mode == "pinned" else PATIENCE_SECONDS
+        patience = None if mode == "pinned" else _Patience()
         return _in_turn(module, _arranged(tasks, mode, context.setting.variant)[::-1], timeout, patience)
 
     context.replace(module, "as_completed", as_completed)
     context.set(module.Future, "__init__", numbered)
 
 
-def _in_turn(module: ModuleType, left: list[T], timeout: float | None, patience: float | None) -> Iterator[T]:
+def _in_turn(module: ModuleType, left: list[Any], timeout: float | None, patience: _Patience | None) -> Iterator[Any]:
     """The last of those that are left, again and again; where patience ends before it does, whichever is ready."""
     total, end = len(left), None if timeout is None else monotonic() + timeout
     while left:
-        rest = None if end is None else max(0.0, end - monotonic())
-        done, _ = module.wait(left[-1:], min((one for one in (rest, patience) if one is not None), default=None))
-        if not done and patience is not None:
-            done, _ = module.wait(left, rest, return_when=module.FIRST_COMPLETED)
-        if not done:
-            raise module.TimeoutError(f"{len(left)} (of {total}) futures unfinished")
-        yield _taken(left, done)
+        known = 0
+        while not left[-1].done():
+            rest = None if end is None else max(0.0, end - monotonic())
+            ready = sum(one.done() for one in left) if patience else 0
+            if patience is None or not ready:
+                done, _ = module.wait(left if patience else left[-1:], rest, return_when=module.FIRST_COMPLETED)
+                if not done:
+                    raise module.TimeoutError(f"{len(left)} (of {total}) futures unfinished")
+            elif patience.goes_on(ready > known):
+                known = ready
+                module.wait(left[-1:], patience.seconds if rest is None else min(rest, patience.seconds))
+            else:
+                break
+        yield _taken(left)
 
 
-def _taken(left: list[T], done: set[T]) -> T:
-    return left.pop() if left[-1] in done else left.pop(next(i for i, one in enumerate(left) if one in done))
+def _taken(left: list[Any]) -> Any:
+    """The last one, or the first that is ready."""
+    return left.pop() if left[-1].done() else left.pop(next(at for at, one in enumerate(left) if one.done()))
 
 
 def _coroutines(module: ModuleType, context: FactorContext) -> None:
@@ -107,7 +137,7 @@ def _coroutines(module: ModuleType, context: FactorContext) -> None:
         if mode == "natural" or timeout is not None or module.isfuture(fs) or module.iscoroutine(fs):
             return original(fs, timeout=timeout)
         tasks = [module.ensure_future(one) for one in dict.fromkeys(fs)]
-        patience = None if mode == "pinned" else PATIENCE_SECONDS
+        patience = None if mode == "pinned" else _Patience()
         return _Awaited(module, _arranged(tasks, mode, context.setting.variant)[::-1], patience)
 
     context.replace(module, "as_completed", as_completed)
@@ -116,7 +146,7 @@ def _coroutines(module: ModuleType, context: FactorContext) -> None:
 class _Awaited:
     """What asyncio.as_completed returns: coroutines that give the next result each, or, awaited itself, the futures."""
 
-    def __init__(self, module: ModuleType, left: list[asyncio.Future[object]], patience: float | None) -> None:
+    def __init__(self, module: ModuleType, left: list[asyncio.Future[object]], patience: _Patience | None) -> None:
         self._asyncio, self._left, self._patience, self._asked = module, left, patience, len(left)
 
     def __iter__(self) -> _Awaited:
@@ -140,11 +170,21 @@ class _Awaited:
         return (await self._next()).result()
 
     async def _next(self) -> asyncio.Future[object]:
-        wanted = self._left[-1:]
-        done, _ = await self._asyncio.wait(wanted, timeout=self._patience)
-        if not done:
-            done, _ = await self._asyncio.wait(self._left, return_when=self._asyncio.FIRST_COMPLETED)
-        return _taken(self._left, done)
+        known = 0
+        while not self._left[-1].done():
+            wanted, patience = self._left[-1:], self._patience
+            ready = sum(one.done() for one in self._left)
+            if patience is None:
+                await self._asyncio.wait(wanted)
+            elif not ready:
+                await self._asyncio.wait(self._left, return_when=self._asyncio.FIRST_COMPLETED)
+            elif patience.goes_on(ready > known):
+                known = ready
+                await self._asyncio.wait(wanted, timeout=patience.seconds)
+            else:
+                break
+        taken: asyncio.Future[object] = _taken(self._left)
+        return taken
 
 
 def _pool(module: ModuleType, context: FactorContext) -> None:
@@ -167,7 +207,7 @@ class _Swapped:
     """Results of a pool in pairs, the second of each first; where that takes long, the first one first."""
 
     def __init__(self, results: Any, late: type[Exception]) -> None:
-        self._results, self._ends = results, (StopIteration, late)
+        self._results, self._ends, self._patience = results, (StopIteration, late), _Patience()
         self._held: list[tuple[object, BaseException | None]] = []
 
     def __iter__(self) -> _Swapped:
@@ -180,8 +220,9 @@ class _Swapped:
         """As of what a pool returns: `timeout` in seconds."""
         if not self._held:
             self._hold(timeout)
-            if not isinstance(self._held[0][1], self._ends):
-                self._hold(PATIENCE_SECONDS)
+            if not isinstance(self._held[0][1], self._ends) and self._patience.goes_on(is_news=True):
+                self._hold(self._patience.seconds)
+                self._patience.goes_on(is_news=len(self._held) > 1)
         value, error = self._held.pop()
         if error is not None:
             raise error
