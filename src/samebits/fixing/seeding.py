@@ -96,17 +96,14 @@ def _has_its_lines(own: Original, node: ast.stmt) -> bool:
 def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
     """Through the script's own `--seed`: where nothing reads it, it is given to the generator."""
     own = files.script(wanted)
-    for option in seed_options([own.source]):
-        if not option.is_unread:
-            continue
-        edits = list(_default(own, option.call)) if option.is_none else []
+    for call, option in seed_options(own.source, is_read=False):
+        edits = list(_default(own, call)) if option.is_none else []
         for statement, namespace in _parsings(own):
             if any(_is_before(own, site, statement) for site in _sites(wanted)):
                 continue
             at = own.end_of_line(statement.end_lineno or 0)
             indent = own.lines[statement.lineno - 1][: statement.col_offset]
-            call = _seeds(own, wanted.factor, f"{namespace}.{option.name}")
-            edits.append(Edit(at, at, f"\n{indent}{call}"))
+            edits.append(Edit(at, at, f"\n{indent}{_seeds(own, wanted.factor, f'{namespace}.{option.name}')}"))
             return Cure(
                 {own.path: edits},
                 f"seeds with {option.shown}, which was never used",
@@ -119,9 +116,9 @@ def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
 def seed_of_default(files: Sources, wanted: Wanted) -> Cure:
     """A number in the place of None as the default of `--seed`, where the script seeds as soon as it is given."""
     own = files.script(wanted)
-    for option in seed_options([own.source]):
-        if option.is_none and not option.is_unread and _seeds_with(own, option.name):
-            return Cure({own.path: [*_default(own, option.call)]}, f"gives {option.shown} a default", _ONE_OF_THEM)
+    for call, option in seed_options(own.source, is_read=True):
+        if option.is_none and _seeds_with(own, option.name):
+            return Cure({own.path: [*_default(own, call)]}, f"gives {option.shown} a default", _ONE_OF_THEM)
     raise NoCureError("the script has no option for a seed that is None unless it is given")
 
 

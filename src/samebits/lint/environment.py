@@ -14,6 +14,8 @@ KNOWN = (*THREADS, "PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLO
 
 def set_in(source: Source) -> Iterator[tuple[str, ast.AST]]:
     """Names that a file sets, each with the place."""
+    if not {"environ", "putenv"} & source.words:
+        return
     for node in source.every(ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Subscript) and source.qualified(target.value) == "os.environ":

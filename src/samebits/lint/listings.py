@@ -13,6 +13,8 @@ from samebits.lint.hash_order import matters
 from samebits.lint.project import Project, value_of
 from samebits.lint.source import Source, last_name
 
+# Their last names.
+NAMES = ("listdir", "scandir", "walk", "glob", "iterdir")
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
 # What is called so has a method `glob`; file systems of other libraries have one, too, which sorts.
 _PATH = re.compile(r"path|dir|root|folder|/", re.IGNORECASE)
@@ -24,9 +26,9 @@ def listings(project: Project, kind: str) -> Iterator[Finding]:
     for source in project.sources:
         pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
         for call in _calls(source):
-            if _is_walked_in_order(source, call) or matters(source, project.flow(source), call) == SILENT:
+            uses = [] if _is_walked_in_order(source, call) else Following(project).uses(source, call)
+            if not uses or matters(source, project.flow(source), call) == SILENT:
                 continue
-            uses = Following(project).uses(source, call)
             for use in uses:
                 finding = Finding.at(source, call, f"lists files in no order, and that {use.how}")
                 if use.call is not None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from samebits.lint.flow import Flow
 from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, is_seed_helper
-from samebits.lint.source import Function, Source, dotted, last_name, parameters
+from samebits.lint.source import Function, Source, called, dotted, last_name, parameters
 
+T = TypeVar("T")
 _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
 
 
@@ -27,8 +29,16 @@ class Project:
         self._closures: dict[Source, frozenset[Source]] = {}
         self._together: dict[Source, frozenset[Source]] = {}
         self._seeds: dict[Source, frozenset[str]] = {}
+        self._holders: dict[tuple[Source, str], frozenset[tuple[Source, str]]] = {}
         self._flows: dict[tuple[Source, ...], Flow] = {}
-        self.orders: dict[Source, list[Any]] = {}  # what `hash_order` has found in a file
+        self._known: dict[Callable[[Project], Any], Any] = {}
+
+    def once(self, ask: Callable[[Project], T]) -> T:
+        """What a function says of this project, asked once."""
+        if ask not in self._known:
+            self._known[ask] = ask(self)
+        answer: T = self._known[ask]
+        return answer
 
     # ---- calls
 
@@ -52,8 +62,7 @@ class Project:
     def _by_stem(self) -> dict[str, list[Source]]:
         found = defaultdict(list)
         for source in self.sources:
-            path = PurePath(source.path)
-            found[path.parent.name if path.stem == "__init__" else path.stem].append(source)
+            found[source.module[-1] if source.module else ""].append(source)
         return found
 
     def imports_of(self, source: Source) -> frozenset[Source]:
@@ -68,12 +77,11 @@ class Project:
             wanted |= {f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names}
             wanted.add(node.module or "")
         found: set[Source] = set()
-        here = PurePath(source.path).parts
         for name in wanted - {""}:
             parts = tuple(name.split("."))
-            fitting = [one for one in self._by_stem.get(parts[-1], ()) if one is not source and _fits(one, parts)]
+            fitting = [one for one in self._by_stem.get(parts[-1], ()) if one is not source and one.is_called(parts)]
             if fitting:
-                found.add(max(fitting, key=lambda one: _shared(PurePath(one.path).parts, here)))
+                found.add(max(fitting, key=lambda one: _shared(one.module, source.module)))
         return found
 
     def closure(self, source: Source) -> frozenset[Source]:
@@ -114,6 +122,15 @@ class Project:
     def is_mentioned(self, sources: Iterable[Source], *words: str) -> bool:
         """Whether any of some words is a name, or an attribute, in some files."""
         return any(word in source.words for source in sources for word in words)
+
+    def loaders(self, source: Source) -> list[tuple[Source, ast.Call]]:
+        """Where a loader is made, in the scripts that a file is part of."""
+        return [(one, call) for one in self.together(source) for call in one.methods.get("DataLoader", ())]
+
+    def has_workers(self, source: Source) -> bool:
+        """Whether any of those may have workers."""
+        given = [argument(call, "num_workers", 5) for _, call in self.loaders(source)]
+        return any(one is not None and getattr(one, "value", 1) != 0 for one in given)
 
     # ---- functions and classes
 
@@ -173,7 +190,7 @@ class Project:
                 for library, holders in self._seeding.items()
                 if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
             }
-            beside = [one for one in imported if PurePath(one.path).parent == PurePath(entry.path).parent]
+            beside = [one for one in imported if os.path.dirname(one.path) == os.path.dirname(entry.path)]
             if any(map(self._imports_unseen, (entry, *beside))):
                 found.add(ALL)
             self._seeds[entry] = frozenset(found)
@@ -210,7 +227,7 @@ class Project:
                 for folder in folders
             )
             if is_near and not any(
-                _fits(one, parts)
+                one.is_called(parts)
                 for parts in (tuple(name.split(".")) for name in names)
                 for one in self._by_stem.get(parts[-1], ())
             ):
@@ -226,9 +243,15 @@ class Project:
                 # Where a file has a function of that name, it means its own.
                 if source is not home and ((source, name) in self._defined or home not in self.closure(source)):
                     continue
-                new = {(source, holder_of(source, node)) for node in source.named[name]} - holders
+                new = self._mentioning_in(source, name) - holders
                 holders |= new
                 waiting += new
+
+    def _mentioning_in(self, source: Source, name: str) -> frozenset[tuple[Source, str]]:
+        if (source, name) not in self._holders:
+            nodes = source.named[name]
+            self._holders[source, name] = frozenset((source, holder_of(source, node)) for node in nodes)
+        return self._holders[source, name]
 
     @cached_property
     def _defined(self) -> frozenset[tuple[Source, str]]:
@@ -286,24 +309,12 @@ def holder_of(source: Source, node: ast.AST) -> str:
     if function.name in ("__init__", "__post_init__") and (holder := class_around(source, function)):
         return holder.name
     # What decorates a function may call it: a command line, a framework.
-    is_registered = bool({*map(_decorator, function.decorator_list)} - _PLAIN_DECORATORS)
+    is_registered = bool({*map(called, function.decorator_list)} - _PLAIN_DECORATORS)
     return TOP if function.name in _CALLED_FOR_US else MAIN if is_registered else function.name
 
 
-_PLAIN_DECORATORS = {
-    "property",
-    "staticmethod",
-    "classmethod",
-    "no_grad",
-    "inference_mode",
-    "cache",
-    "lru_cache",
-    "wraps",
-}
-
-
-def _decorator(node: ast.expr) -> str:
-    return last_name(node.func if isinstance(node, ast.Call) else node)
+_PLAIN_DECORATORS = {"property", "staticmethod", "classmethod", "cache", "lru_cache", "wraps"}
+_PLAIN_DECORATORS |= {"no_grad", "inference_mode"}
 
 
 # Functions that a framework calls, and that no file needs to mention.
@@ -437,16 +448,9 @@ def _asks_for_main(test: ast.expr) -> bool:
     return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
 
 
-def _fits(source: Source, parts: tuple[str, ...]) -> bool:
-    path = PurePath(source.path)
-    own = path.parent.parts if path.stem == "__init__" else (*path.parent.parts, path.stem)
-    return own[-len(parts) :] == parts
-
-
-def _shared(a: Sequence[str], b: Sequence[str]) -> int:
-    return next(
-        (number for number, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b))
-    )
+def _shared(a: Iterable[str], b: Iterable[str]) -> int:
+    """How many are the same from the start."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
 def set_to(source: Source, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal
 
 from samebits.base.errors import UsageError
 from samebits.lint import rules
-from samebits.lint.findings import Finding, Level
+from samebits.lint.findings import Findings, Level
 from samebits.lint.project import Project
 
 
@@ -19,12 +19,14 @@ from samebits.lint.project import Project
 class Rule:
     """Something to look for in code: a file of `rules/`, called as its code.
 
+    It stands above the function that finds it: `@Rule("error", words=("seed",))`.
+
     Attributes:
         level: how bad a finding is.
         words: only files that hold one of these are read for it, besides what they import.
         factors: those of `samebits factors` that a finding lets in.
         fix: whether `--fix` cures it; what is unsafe changes what the script does, and not only an order.
-        cure: what the room `fixing` calls the way in which it does.
+        cure: what the room `fixing` calls the way in which it does, if that is not its first factor.
         is_on: whether it is on unless selected; off where more than one finding in ten is wrong.
         torch: the versions of torch to which it applies, where that is not all.
         code: as it is selected and ignored, such as SB202.
@@ -41,7 +43,11 @@ class Rule:
     torch: str = ""
     code: str = ""
     doc: str = ""
-    find: Callable[[Project], Iterable[Finding]] = lambda project: ()
+    find: Callable[[Project], Findings] = lambda project: ()
+
+    def __call__(self, find: Callable[[Project], Findings]) -> Rule:
+        """The same, with the function that yields findings."""
+        return replace(self, find=find)
 
     @property
     def summary(self) -> str:
@@ -66,5 +72,6 @@ def all_rules() -> tuple[Rule, ...]:
 
 def _read(name: str) -> Rule:
     own = importlib.import_module(f"{rules.__name__}.{name}")
-    rule: Rule = own.RULE
-    return replace(rule, code=name.upper(), doc=own.__doc__ or "", find=own.find)
+    rule: Rule = own.find
+    cure = rule.cure or rule.factors[0] if rule.fix != "none" else ""
+    return replace(rule, code=name.upper(), doc=own.__doc__ or "", cure=cure)

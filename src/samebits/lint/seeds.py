@@ -15,7 +15,7 @@ from typing import Any
 
 from samebits.lint.findings import NUMBERS, WEAK, Finding
 from samebits.lint.project import Project
-from samebits.lint.source import Function, Source, last_name, parameters, read_sources
+from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
 _PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
@@ -27,8 +27,14 @@ _CATCH_ALL = {"vars", "locals", "asdict", "__dict__", "replace", "fields"}
 
 
 @dataclass(frozen=True)
-class _Argument:
-    """A place where a seed can be given: `name` is what the code reads, `shown` what a user would call it."""
+class SeedArgument:
+    """A place where a seed can be given.
+
+    Attributes:
+        name: what the code reads.
+        shown: what a user would call it.
+        owner: the only function that can read it.
+    """
 
     source: Source
     node: ast.AST
@@ -36,7 +42,12 @@ class _Argument:
     shown: str
     default: ast.AST | None
     is_required: bool = False
-    owner: ast.AST | None = None  # the only function that can read it
+    owner: ast.AST | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is None unless it is given."""
+        return not self.is_required and (self.default is None or is_none(self.default))
 
 
 def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
@@ -51,55 +62,46 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.path, finding.line))
 
 
-@dataclass(frozen=True)
-class SeedOption:
-    """An option of a command line that takes a seed.
+def seed_options(source: Source, is_read: bool) -> Iterator[tuple[ast.Call, SeedArgument]]:
+    """Options of a script that take a seed, and that something reads, or nothing; each with the call that declares it.
 
-    Attributes:
-        call: that declares it.
-        name: of the variable.
-        shown: what is typed.
-        is_unread: nothing reads it.
-        is_none: it is None unless it is given.
+    There are none where the namespace is handed on as a whole.
     """
-
-    call: ast.Call
-    name: str
-    shown: str
-    is_unread: bool
-    is_none: bool
-
-
-def seed_options(sources: list[Source]) -> list[SeedOption]:
-    """The options for seeds of a program that can be followed: none where its namespace is handed on as a whole."""
-    program = _Program(sources)
-    options = [one for source in sources for one in _arguments(source) if isinstance(one.node, ast.Call)]
-    return [
-        SeedOption(
-            one.node, one.name, one.shown, not program.reads(one.name), one.default is None or _is_none(one.default)
-        )
-        for one in options
-        if isinstance(one.node, ast.Call) and _SEED_NAME.fullmatch(one.name) and one.owner is None
-        if not one.is_required and not program.hides
-    ]
+    program = _Program([source])
+    for one in _arguments(source) if not program.hides else ():
+        is_open = one.owner is None and not one.is_required
+        if is_open and isinstance(one.node, ast.Call) and program.reads(one.name) == is_read:
+            yield one.node, one
 
 
-def seed_arguments(project: Project) -> Iterator[Finding]:
+def seed_arguments(project: Project) -> list[Finding]:
     """The same of every file, each judged by the scripts that it is part of."""
+    return project.once(_all_arguments)
+
+
+def _all_arguments(project: Project) -> list[Finding]:
     programs: dict[frozenset[Source], _Program] = {}
+    found = list[Finding]()
     for source in project.sources:
+        if "seed" not in source.text.lower():
+            continue
         together = project.together(source)
         program = programs[together] = programs.get(together) or _Program(together)
-        yield from _judged(source, program)
+        found += _judged(source, program)
+    return found
 
 
 def _judged(source: Source, program: _Program) -> Iterator[Finding]:
     for one in _arguments(source):
-        if _SEED_NAME.fullmatch(one.name) and (why := program.judged(one)):
+        if why := program.judged(one):
             yield Finding.at(source, one.node, why, WEAK if isinstance(one.node, ast.arg) else NUMBERS)
 
 
-def _arguments(source: Source) -> Iterator[_Argument]:
+def _arguments(source: Source) -> Iterator[SeedArgument]:
+    return (one for one in _declared(source) if _SEED_NAME.fullmatch(one.name))
+
+
+def _declared(source: Source) -> Iterator[SeedArgument]:
     for node in source.every(ast.Call, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
         if _is_option(node):
             yield from _option(source, node)
@@ -107,15 +109,15 @@ def _arguments(source: Source) -> Iterator[_Argument]:
             for arg, default in parameters(node.args):
                 if arg not in (node.args.vararg, node.args.kwarg):
                     is_required = default is None
-                    yield _Argument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, is_required, node)
-        elif isinstance(node, ast.ClassDef) and "dataclass" in map(_called, node.decorator_list):
+                    yield SeedArgument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, is_required, node)
+        elif isinstance(node, ast.ClassDef) and "dataclass" in map(called, node.decorator_list):
             for one in node.body:
                 if isinstance(one, ast.AnnAssign):
                     name = last_name(one.target)
-                    yield _Argument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
+                    yield SeedArgument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
 
 
-def _option(source: Source, call: Any) -> Iterator[_Argument]:
+def _option(source: Source, call: Any) -> Iterator[SeedArgument]:
     """An option of argparse or click; both take the first long name for that of the variable."""
     names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -126,7 +128,7 @@ def _option(source: Source, call: Any) -> Iterator[_Argument]:
     owner = source.parents.get(call) if last_name(call.func) == "option" else None
     if shown and None not in given and (owner is None or isinstance(owner, Function)):
         is_required = bool({"required", "action", "prompt"} & given.keys()) and "default" not in given
-        yield _Argument(source, call, name, shown, given.get("default"), is_required, owner)
+        yield SeedArgument(source, call, name, shown, given.get("default"), is_required, owner)
 
 
 class _Program:
@@ -136,15 +138,14 @@ class _Program:
         self.sources = [*sources]
         self.hides = any(_CATCH_ALL & source.words for source in self.sources) or self._hands_on_a_namespace()
 
-    def judged(self, argument: _Argument) -> str:
+    def judged(self, argument: SeedArgument) -> str:
         """What is the matter with a seed argument; empty if nothing is, or if that cannot be known."""
         own = [*ast.walk(argument.owner)] if argument.owner else None
         hides = self.hides if own is None else _catches_all(own)
         if not (self.reads(argument.name) if own is None else any(_is_name(node, argument.name) for node in own)):
             return "" if hides else f"{argument.shown} {UNUSED}"
         scope = self._of(ast.Assign, ast.BoolOp, ast.IfExp, ast.If) if own is None else own
-        is_none = not argument.is_required and (argument.default is None or _is_none(argument.default))
-        if not is_none or any(_replaces(node, argument.name) for node in scope):
+        if not argument.is_none or any(_replaces(node, argument.name) for node in scope):
             return ""
         is_guarded = any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in scope)
         so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
@@ -211,7 +212,7 @@ def _replaces(node: ast.AST, name: str) -> bool:
 
 def _is_given(test: ast.expr, name: str) -> bool:
     """Whether a test says that something has a value: `if seed:`, or `if seed is not None:`."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _is_none(test.comparators[0]):
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_none(test.comparators[0]):
         test = test.left
     return last_name(test) == name
 
@@ -224,14 +225,6 @@ def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
-def _called(node: ast.expr) -> str:
-    return last_name(node.func if isinstance(node, ast.Call) else node)
-
-
-def _is_none(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
 def _is_laid_down(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether others say which parameters it has: a base class, an interface, a decorator of click."""
     holder = source.parents.get(function)
@@ -240,4 +233,4 @@ def _is_laid_down(source: Source, function: ast.FunctionDef | ast.AsyncFunctionD
         for node in function.body
     )
     is_inherited = isinstance(holder, ast.ClassDef) and bool(holder.bases)
-    return is_stub or is_inherited or "option" in map(_called, function.decorator_list)
+    return is_stub or is_inherited or "option" in map(called, function.decorator_list)

@@ -14,14 +14,15 @@ Seed first:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ALL
 from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in
 from samebits.lint.rule import Rule
 from samebits.lint.source import Function, Source, dotted, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("seed",), factors=("torch-rng", "numpy-rng", "python-rng"))
+def find(project: Project) -> Findings:
     """Draws in the statements above the only seed of their library, in one block."""
     for entry in project.entries:
         if ALL in project.seeds(entry):
@@ -74,6 +75,3 @@ def _models(project: Project, source: Source, above: list[ast.AST]) -> Iterator[
         for call in source.calls[name] if any(project.is_module(node) for _, node in project.classes[name]) else ():
             if any(one in above for one in _around(source, call)):
                 yield call
-
-
-RULE = Rule("error", words=("seed",), factors=("torch-rng", "numpy-rng", "python-rng"))

@@ -12,9 +12,8 @@ With one:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import GENERATORS
 from samebits.lint.project import Project, is_for_none
 from samebits.lint.rule import Rule
@@ -23,7 +22,14 @@ from samebits.lint.source import Source, dotted
 _SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.SystemRandom")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule(
+    "error",
+    words=("default_rng", "RandomState", "Random", "secrets"),
+    factors=("os-entropy",),
+    fix="unsafe",
+    cure="os-entropy",
+)
+def find(project: Project) -> Findings:
     """In scripts that use torch, and what they import; not where none was given, nor where it is seeded later."""
     for source in project.sources:
         closures = [project.closure(entry) for entry in project.entries_of(source)]
@@ -50,12 +56,3 @@ def _is_seeded(source: Source, call: ast.Call) -> bool:
         for name in filter(None, names)
         for one in source.every(ast.Attribute)
     )
-
-
-RULE = Rule(
-    "error",
-    words=("default_rng", "RandomState", "Random", "secrets"),
-    factors=("os-entropy",),
-    fix="unsafe",
-    cure="os-entropy",
-)

@@ -13,23 +13,19 @@ Put it in order:
     training, held_out = paths[:count], paths[count:]
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.listings import listings
+from samebits.lint.findings import Findings
+from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 
 
-def find(project: Project) -> Iterator[Finding]:
-    """Listings that reach a dataset, a split, a stack, numbers or a training loop."""
-    return listings(project, "order")
-
-
-RULE = Rule(
+@Rule(
     "error",
-    words=("listdir", "scandir", "walk", "glob", "iterdir"),
+    words=NAMES,
     factors=("file-order",),
     fix="safe",
     cure="file-order",
 )
+def find(project: Project) -> Findings:
+    """Listings that reach a dataset, a split, a stack, numbers or a training loop."""
+    return listings(project, "order")

@@ -15,16 +15,22 @@ In the order of the tasks:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.following import Following
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule(
+    "warning",
+    words=("as_completed", "imap_unordered", "in_order"),
+    factors=("completion-order",),
+    fix="safe",
+    cure="completion-order",
+)
+def find(project: Project) -> Findings:
     """Loops and lists that put them together, where the order of those is used; and loaders told to keep none."""
     for source, call in project.methods("as_completed", "imap_unordered"):
         if _is_kept(Following(project), source, call):
@@ -58,12 +64,3 @@ def _keeps(following: Following, source: Source, node: ast.AST, loop: ast.For | 
         case ast.AugAssign(op=ast.Add(), value=value):
             return any(isinstance(one, ast.Call) and last_name(one.func) == "result" for one in ast.walk(value))
     return isinstance(node, ast.Yield)
-
-
-RULE = Rule(
-    "warning",
-    words=("as_completed", "imap_unordered", "in_order"),
-    factors=("completion-order",),
-    fix="safe",
-    cure="completion-order",
-)

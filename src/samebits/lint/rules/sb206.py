@@ -12,23 +12,19 @@ Put both in order:
         pairs.append((image, mask))
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.listings import listings
+from samebits.lint.findings import Findings
+from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 
 
-def find(project: Project) -> Iterator[Finding]:
-    """Listings in one zip()."""
-    return listings(project, "zip")
-
-
-RULE = Rule(
+@Rule(
     "error",
-    words=("listdir", "scandir", "walk", "glob", "iterdir"),
+    words=NAMES,
     factors=("file-order",),
     fix="safe",
     cure="file-order",
 )
+def find(project: Project) -> Findings:
+    """Listings in one zip()."""
+    return listings(project, "zip")

@@ -10,23 +10,19 @@ Put it in order first:
     paths = sorted(glob.glob("shards/*.tar"))[rank::world_size]
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.listings import listings
+from samebits.lint.findings import Findings
+from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 
 
-def find(project: Project) -> Iterator[Finding]:
-    """Listings under a slice with a start and a step."""
-    return listings(project, "slice")
-
-
-RULE = Rule(
+@Rule(
     "error",
-    words=("listdir", "scandir", "walk", "glob", "iterdir"),
+    words=NAMES,
     factors=("file-order",),
     fix="safe",
     cure="file-order",
 )
+def find(project: Project) -> Findings:
+    """Listings under a slice with a start and a step."""
+    return listings(project, "slice")

@@ -12,9 +12,8 @@ In its own order:
 
 import ast
 import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument, is_true
 from samebits.lint.rule import Rule
 from samebits.lint.source import last_name
@@ -22,7 +21,8 @@ from samebits.lint.source import last_name
 _EVALUATION = re.compile(r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter)?", re.IGNORECASE)
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("shuffle",))
+def find(project: Project) -> Findings:
     """Loaders whose name or function speaks of evaluation."""
     for source, call in project.methods("DataLoader"):
         shuffle = argument(call, "shuffle", 2)
@@ -33,6 +33,3 @@ def find(project: Project) -> Iterator[Finding]:
         named += [function.name] if isinstance(parent, ast.Return) and isinstance(function, ast.FunctionDef) else []
         if any(_EVALUATION.fullmatch(name) for name in named):
             yield Finding.at(source, call, f"shuffles {named[0]}, which is evaluated on")
-
-
-RULE = Rule("warning", words=("shuffle",))

@@ -14,14 +14,13 @@ Without a race:
     torch.backends.cudnn.benchmark = False
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, is_true, seeds_in, set_to
 from samebits.lint.rule import Rule
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("cudnn",), factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")
+def find(project: Project) -> Findings:
     """In a script that trains by a seed or asks for repeatable kernels, or where a helper seeds."""
     for source in project.sources:
         own = {source.function_of(call) for _, call in seeds_in(source)}
@@ -33,4 +32,3 @@ def find(project: Project) -> Iterator[Finding]:
 
 
 _CUDNN = "torch.backends.cudnn"
-RULE = Rule("warning", words=("cudnn",), factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")

@@ -18,13 +18,14 @@ import ast
 from collections.abc import Iterator
 
 from samebits.lint.environment import THREADS, set_in
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",))
+def find(project: Project) -> Findings:
     """At the top of a file, below an import of torch or NumPy."""
     for source in project.sources:
         for name, node in set_in(source):
@@ -41,6 +42,3 @@ def _imports(source: Source, node: ast.AST) -> Iterator[ast.stmt]:
         is_top = isinstance(source.parents[one], ast.Module)
         if is_top and one.lineno < node.lineno and any(name.split(".")[0] in ("torch", "numpy") for name in names):  # type: ignore[attr-defined]
             yield one
-
-
-RULE = Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",))
