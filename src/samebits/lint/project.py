@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from samebits.lint.flow import Flow
-from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, is_seed_helper
-from samebits.lint.source import Function, Source, called, dotted, last_name, parameters
+from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, SPLITS, is_seed_helper
+from samebits.lint.source import Function, Source, called, dotted, is_none, last_name, parameters
 
 T = TypeVar("T")
 _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
@@ -336,6 +336,22 @@ def draws_in(source: Source, library: str) -> list[ast.Call]:
         found += [call for call in source.methods.get("DataLoader", ()) if is_true(argument(call, "shuffle"))]
     own = [call for call in found if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
     return sorted(own, key=lambda call: (call.lineno, call.col_offset))
+
+
+def splits_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
+    """Each call that splits or samples data by a global generator, with its library."""
+    for name, (library, roots, needs) in SPLITS.items():
+        for call in source.methods.get(name, ()):
+            given = [argument(call, keyword) for keyword in GENERATOR_KEYWORDS]
+            given += call.args[2:] if name == "random_split" else []
+            is_open = all(one is None or is_none(one) for one in given)
+            is_open = is_open and not any(keyword.arg is None for keyword in call.keywords)
+            if (
+                is_open
+                and source.qualified(call.func).startswith(roots)
+                and (not needs or is_true(argument(call, needs)))
+            ):
+                yield library, call
 
 
 def argument(call: ast.Call, name: str, position: int = 99) -> ast.expr | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ALL
-from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in
+from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in, splits_in
 from samebits.lint.rule import Rule
 from samebits.lint.source import Function, Source, dotted, last_name
 
@@ -32,9 +32,10 @@ def find(project: Project) -> Findings:
             if sum(one[1] == library for one in seeds) > 1 or source is not entry:
                 continue
             above = _above(source, call)
+            splits = [split for own, split in splits_in(source) if own == library]
             draws = [
                 one
-                for one in draws_in(source, library)
+                for one in (*draws_in(source, library), *splits)
                 if any(each in above for each in _around(source, one)) and not is_for_none(source, one)
             ]
             models = [*_models(project, source, above)] if library == "torch" else []
