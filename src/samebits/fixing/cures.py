@@ -10,6 +10,7 @@ from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, NoCureError, Original
 from samebits.fixing.openings import Opening, name_of
 from samebits.lint.flow import Flow
+from samebits.lint.hash_order import taken_by
 from samebits.lint.source import dotted, last_name
 
 
@@ -223,31 +224,11 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
     return [edit for node in (call, *inner) for edit in wrapped(own, node, "sorted(", ")")]
 
 
-# Functions that take the members of what they are given in its order.
-_TAKERS = {"enumerate", "zip", "zip_longest", "accumulate", "combinations", "deque", "extend", "fromiter", "islice"}
-_TAKERS |= {"permutations", "chain", "cycle", "dict", "filter", "from_iterable", "fromkeys", "iter", "join", "map"}
-_TAKERS |= {"product", "reduce", "starmap", "sum", "min", "max", "sorted", "repr", "str", "reversed", "list", "tuple"}
-_TAKERS |= {"array", "tensor"}
-
-
 def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
     """Sets whose order a line takes."""
-    own = files.at(site)
-    of = files.flow.of
+    own, of = files.at(site), files.flow.of
     for node in ast.walk(own.source.tree):
-        found: list[ast.expr] = []
-        match node:
-            case ast.For() | ast.AsyncFor() | ast.comprehension():
-                found = [node.iter]
-            case ast.Call() if last_name(node.func) in _TAKERS:
-                found = node.args
-            case ast.Starred() | ast.YieldFrom():
-                found = [node.value] if node.value else []
-            case ast.Assign(targets=[ast.Tuple() | ast.List()]):
-                found = [node.value]
-            case ast.AugAssign():
-                found = [node.value]
-        for one in found:
+        for one in taken_by(node):
             if one.lineno <= site.line <= (one.end_lineno or 0) and of(one).order_depends_on:
                 yield own, one
 

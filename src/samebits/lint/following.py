@@ -99,7 +99,8 @@ class Following:
                 function = source.function_of(node)
                 name = function.name if isinstance(function, Function) else ""
                 own = self.project.functions.get(name, ())
-                return [*self.project.methods(name)] if len(own) == 1 else []
+                users = self.project.sources if len(own) == 1 else ()
+                return [(one, call) for one in users for call in one.methods[name]]
         return []
 
     def own(self, source: Source, function: ast.expr) -> tuple[Source, Function] | None:

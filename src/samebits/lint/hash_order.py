@@ -80,6 +80,20 @@ def uses_in(source: Source, flow: Flow) -> Iterator[tuple[ast.AST, Finding]]:
             yield use[0], Finding.at(source, *use)
 
 
+def taken_by(node: ast.AST) -> Sequence[ast.expr]:
+    """What a statement or an expression takes the members of, in their order."""
+    match node:
+        case ast.For(iter=one) | ast.AsyncFor(iter=one) | ast.comprehension(iter=one):
+            return [one]
+        case ast.Starred(value=one) | ast.YieldFrom(value=one) | ast.AugAssign(value=one):
+            return [one]
+        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=one):
+            return [one]
+        case ast.Call(args=given) if last_name(node.func) in {*ORDERING, "reversed", "array", "tensor"}:
+            return given
+    return []
+
+
 def matters(source: Source, flow: Flow, node: ast.AST) -> int:
     """How much the order of what an expression gives matters to what stands around it."""
     return _Uses(source, flow).matters(node)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from samebits.lint.findings import Finding
 from samebits.lint.following import Following
-from samebits.lint.hash_order import CHOOSING, HEAPS, ORDERING, uses_in
+from samebits.lint.hash_order import CHOOSING, HEAPS, ORDERING, taken_by, uses_in
 from samebits.lint.project import Project
 from samebits.lint.source import Source, last_name
 
 _HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
 _SET_NAMES = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
 # What they make is found by keys, or is one thing: the order is lost, or somebody else's business.
-_UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", *CHOOSING}
+_UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", "hash", "id", *CHOOSING}
 # Give what hashes by its address.
 _OBJECTS = {f"{named}{kind}" for named in ("", "named_") for kind in ("parameters", "buffers", "modules", "children")}
 _NAMES = re.compile(r"seed|bucket|fold|split", re.IGNORECASE)
@@ -40,31 +40,20 @@ class Ordered(NamedTuple):
 
 
 def _taken(node: ast.AST) -> Sequence[ast.expr]:
-    match node:
-        case ast.For(iter=one) | ast.comprehension(iter=one) | ast.Starred(value=one) | ast.YieldFrom(value=one):
-            return [one]
-        case ast.AugAssign(value=one):
-            return [one]
-        case ast.Call(func=ast.Name(id="hash" | "id")):
-            return []
-        case ast.Call(args=found):
-            return [] if last_name(node.func) in _UNORDERED else [node, *found]
-    return [node] if isinstance(node, ast.expr) else []
+    if isinstance(node, ast.Call):
+        return [] if last_name(node.func) in _UNORDERED else [node, *node.args]
+    return taken_by(node) or ([node] if isinstance(node, ast.expr) else [])
 
 
-def set_orders(project: Project) -> list[Ordered]:
-    """Those of all files, knowing the files that each imports."""
-    return project.once(_all_orders)
+def set_orders(project: Project, source: Source) -> list[Ordered]:
+    """Those of a file, knowing the files that it imports."""
+    return project.once(_orders, source)
 
 
-def _all_orders(project: Project) -> list[Ordered]:
-    names = {source: _set_names(source) for source in project.sources}
-    return [one for source in project.sources for one in _orders(project, source, names)]
-
-
-def _orders(project: Project, source: Source, names: Mapping[Source, set[str]]) -> Iterator[Ordered]:
-    imports = [one for one in sorted(project.imports_of(source), key=lambda one: one.path) if names[one] & source.words]
-    ordered = [*_ordered(source, names[source].union(*(names[one] for one in imports)))]
+def _orders(project: Project, source: Source) -> list[Ordered]:
+    imports = sorted(project.imports_of(source), key=lambda one: one.path)
+    names = {one: project.once(_set_names, one) for one in (source, *imports)}
+    ordered = [*_ordered(source, set[str]().union(*names.values()))]
     said = {last_name(part) for part, _ in ordered}
     others = [one for one in imports if said & names[one]]
     known = names[source].union(*(names[one] for one in others))
@@ -73,11 +62,9 @@ def _orders(project: Project, source: Source, names: Mapping[Source, set[str]]) 
         has_objects or _is_summed(source, taker) or any(following.uses(source, one, "set") for one in _taken(taker))
         for _, taker in ordered
     )
-    for node, finding in uses_in(source, project.flow(source, others)) if is_worth_it else ():
-        # What is a set only because some caller gave one, or because two functions have one name, is not told.
-        parts = (part for one in _taken(node) for part in ast.walk(one))
-        if "set" not in finding.reason or any(_makes_a_set(part) or last_name(part) in known for part in parts):
-            yield Ordered(source, node, finding)
+    found = [Ordered(source, *use) for use in uses_in(source, project.flow(source, *others))] if is_worth_it else []
+    # What is a set only because some caller gave one, or because two functions have one name, is not told.
+    return [one for one in found if "set" not in one.finding.reason or _shows_a_set(one.taken, known)]
 
 
 def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -87,13 +74,9 @@ def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST
     for part in made:
         inner: ast.AST = part
         for outer in source.around(part):
-            match outer:
-                case ast.For(iter=taken) | ast.comprehension(iter=taken) if taken is inner:
-                    yield part, outer
-                case ast.Starred() | ast.YieldFrom():
-                    yield part, outer
-                case ast.Call() if last_name(outer.func) in ORDERING:
-                    yield part, outer
+            is_ordering = isinstance(outer, ast.Call) and last_name(outer.func) in ORDERING
+            if is_ordering or inner in taken_by(outer):
+                yield part, outer
             if isinstance(outer, ast.stmt):
                 break
             inner = outer
@@ -101,7 +84,7 @@ def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST
 
 def _has_numbers(source: Source) -> bool:
     """Whether a hash or an address may become a number that matters, or order something."""
-    calls = [call for name in ("hash", "id") for call in source.calls.get(name, ())]
+    calls = [call for name in ("hash", "id") for call in source.calls[name]]
     kept = {last_name(target) for call in calls for one in _assigned(source, call) for target in one.targets}
     mentions = [*calls, *(node for name in kept for node in source.named.get(name, ()))]
     keys = [one.value for one in source.every(ast.keyword) if one.arg == "key" and last_name(one.value) == "id"]
@@ -140,11 +123,12 @@ def _is_summed(source: Source, node: ast.AST) -> bool:
     return any(isinstance(one, ast.Call) and last_name(one.func) == "sum" for one in (node, *source.around(node)))
 
 
-def _makes_a_set(node: ast.AST) -> bool:
-    return isinstance(node, ast.Set | ast.SetComp) or last_name(node) in _SET_NAMES
+def _shows_a_set(nodes: Iterable[ast.AST], known: set[str]) -> bool:
+    parts = (part for node in nodes for part in ast.walk(node))
+    return any(isinstance(part, ast.Set | ast.SetComp) or last_name(part) in known | _SET_NAMES for part in parts)
 
 
-def _set_names(source: Source) -> set[str]:
+def _set_names(project: Project, source: Source) -> set[str]:
     """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
     names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]
     made += [one for name in _SET_NAMES for one in source.named.get(name, ())]

@@ -5,19 +5,37 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from samebits.lint.flow import Flow
 from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, SPLITS, is_seed_helper
 from samebits.lint.source import Function, Source, called, dotted, is_none, last_name, parameters
 
+P = ParamSpec("P")
+Q = TypeVar("Q")
 T = TypeVar("T")
+# What loaders are called from which a model is evaluated.
+EVALUATION = re.compile(r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter)?", re.IGNORECASE)
 _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
+
+
+def remembered(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
+    """A method that is asked once with each arguments."""
+
+    def answer(project: Project, /, *given: P.args, **named: P.kwargs) -> T:
+        known = project.known[ask.__name__]
+        if given not in known:
+            known[given] = ask(project, *given, **named)
+        found: T = known[given]
+        return found
+
+    return answer
 
 
 class Project:
@@ -25,36 +43,12 @@ class Project:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
-        self._imports: dict[Source, frozenset[Source]] = {}
-        self._closures: dict[Source, frozenset[Source]] = {}
-        self._together: dict[Source, frozenset[Source]] = {}
-        self._seeds: dict[Source, frozenset[str]] = {}
-        self._holders: dict[tuple[Source, str], frozenset[tuple[Source, str]]] = {}
-        self._flows: dict[tuple[Source, ...], Flow] = {}
-        self._known: dict[Callable[[Project], Any], Any] = {}
+        self.known: dict[str, dict[Any, Any]] = defaultdict(dict)
 
-    def once(self, ask: Callable[[Project], T]) -> T:
-        """What a function says of this project, asked once."""
-        if ask not in self._known:
-            self._known[ask] = ask(self)
-        answer: T = self._known[ask]
-        return answer
-
-    # ---- calls
-
-    def calls(self, *names: str) -> Iterator[tuple[Source, ast.Call]]:
-        """Calls of what is qualified so."""
-        for source in self.sources:
-            for name in names:
-                for call in source.calls.get(name, ()):
-                    yield source, call
-
-    def methods(self, *names: str) -> Iterator[tuple[Source, ast.Call]]:
-        """Calls of whatever is called so, of any object."""
-        for source in self.sources:
-            for name in names:
-                for call in source.methods.get(name, ()):
-                    yield source, call
+    @remembered
+    def once(self, ask: Callable[[Project, Q], T], about: Q) -> T:
+        """What a function says of something here, asked once."""
+        return ask(self, about)
 
     # ---- files
 
@@ -65,13 +59,9 @@ class Project:
             found[source.module[-1] if source.module else ""].append(source)
         return found
 
+    @remembered
     def imports_of(self, source: Source) -> frozenset[Source]:
         """The files among these that a file imports: of several with a fitting name, the nearest."""
-        if source not in self._imports:
-            self._imports[source] = frozenset(self._find_imports(source))
-        return self._imports[source]
-
-    def _find_imports(self, source: Source) -> set[Source]:
         wanted = {alias.name for node in source.every(ast.Import) for alias in node.names}
         for node in source.every(ast.ImportFrom):
             wanted |= {f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names}
@@ -82,18 +72,17 @@ class Project:
             fitting = [one for one in self._by_stem.get(parts[-1], ()) if one is not source and one.is_called(parts)]
             if fitting:
                 found.add(max(fitting, key=lambda one: _shared(one.module, source.module)))
-        return found
+        return frozenset(found)
 
+    @remembered
     def closure(self, source: Source) -> frozenset[Source]:
         """A file and all that it imports, directly or not."""
-        if source not in self._closures:
-            found, waiting = {source}, [source]
-            while waiting:
-                new = self.imports_of(waiting.pop()) - found
-                found |= new
-                waiting += new
-            self._closures[source] = frozenset(found)
-        return self._closures[source]
+        found, waiting = {source}, [source]
+        while waiting:
+            new = self.imports_of(waiting.pop()) - found
+            found |= new
+            waiting += new
+        return frozenset(found)
 
     @cached_property
     def entries(self) -> list[Source]:
@@ -112,12 +101,10 @@ class Project:
         """The scripts that a file is part of."""
         return self._entries_of.get(source, [])
 
+    @remembered
     def together(self, source: Source) -> frozenset[Source]:
         """A file with every script that it is part of, and all of theirs."""
-        if source not in self._together:
-            scripts = (self.closure(entry) for entry in self.entries_of(source))
-            self._together[source] = self.closure(source).union(*scripts)
-        return self._together[source]
+        return self.closure(source).union(*map(self.closure, self.entries_of(source)))
 
     def is_mentioned(self, sources: Iterable[Source], *words: str) -> bool:
         """Whether any of some words is a name, or an attribute, in some files."""
@@ -125,7 +112,7 @@ class Project:
 
     def loaders(self, source: Source) -> list[tuple[Source, ast.Call]]:
         """Where a loader is made, in the scripts that a file is part of."""
-        return [(one, call) for one in self.together(source) for call in one.methods.get("DataLoader", ())]
+        return [(one, call) for one in self.together(source) for call in one.methods["DataLoader"]]
 
     def has_workers(self, source: Source) -> bool:
         """Whether any of those may have workers."""
@@ -181,20 +168,17 @@ class Project:
 
     # ---- seeds and draws
 
+    @remembered
     def seeds(self, entry: Source) -> frozenset[str]:
         """Which generators a script seeds: `torch`, `numpy`, `random`; `*` where a helper elsewhere may seed any."""
-        if entry not in self._seeds:
-            imported = self.closure(entry) - {entry}
-            found = {
-                library
-                for library, holders in self._seeding.items()
-                if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
-            }
-            beside = [one for one in imported if os.path.dirname(one.path) == os.path.dirname(entry.path)]
-            if any(map(self._imports_unseen, (entry, *beside))):
-                found.add(ALL)
-            self._seeds[entry] = frozenset(found)
-        return self._seeds[entry]
+        imported = self.closure(entry) - {entry}
+        found = {
+            library
+            for library, holders in self._seeding.items()
+            if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
+        }
+        beside = [one for one in imported if os.path.dirname(one.path) == os.path.dirname(entry.path)]
+        return frozenset(found | {ALL} if any(map(self._imports_unseen, (entry, *beside))) else found)
 
     @cached_property
     def _seeding(self) -> dict[str, set[tuple[Source, str]]]:
@@ -247,11 +231,9 @@ class Project:
                 holders |= new
                 waiting += new
 
+    @remembered
     def _mentioning_in(self, source: Source, name: str) -> frozenset[tuple[Source, str]]:
-        if (source, name) not in self._holders:
-            nodes = source.named[name]
-            self._holders[source, name] = frozenset((source, holder_of(source, node)) for node in nodes)
-        return self._holders[source, name]
+        return frozenset((source, holder_of(source, node)) for node in source.named[name])
 
     @cached_property
     def _defined(self) -> frozenset[tuple[Source, str]]:
@@ -288,12 +270,10 @@ class Project:
 
     # ---- data flow
 
-    def flow(self, source: Source, others: Sequence[Source] = ()) -> Flow:
+    @remembered
+    def flow(self, source: Source, *others: Source) -> Flow:
         """What the expressions of a file may be, knowing others that it imports."""
-        key = (source, *others)
-        if key not in self._flows:
-            self._flows[key] = Flow([*others, source])
-        return self._flows[key]
+        return Flow([*others, source])
 
 
 # How far up a file's own packages may begin.
@@ -324,16 +304,16 @@ _CALLED_FOR_US = {"forward", "setup", "configure", "worker_init_fn", "train_data
 def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Each call that seeds a global generator, with its library."""
     for name, library in SEEDS.items():
-        for call in source.calls.get(name, ()):
+        for call in source.calls[name]:
             yield library, call
 
 
 def draws_in(source: Source, library: str) -> list[ast.Call]:
     """The calls that draw from a global generator, in the order of the file."""
-    found = [call for name in DRAWS[library] for call in source.calls.get(name, ())]
+    found = [call for name in DRAWS[library] for call in source.calls[name]]
     if library == "torch":
-        found += [call for name in LAYERS for call in source.calls.get(f"torch.nn.{name}", ())]
-        found += [call for call in source.methods.get("DataLoader", ()) if is_true(argument(call, "shuffle"))]
+        found += [call for name in LAYERS for call in source.calls[f"torch.nn.{name}"]]
+        found += [call for call in source.methods["DataLoader"] if is_true(argument(call, "shuffle"))]
     own = [call for call in found if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
     return sorted(own, key=lambda call: (call.lineno, call.col_offset))
 
@@ -341,7 +321,7 @@ def draws_in(source: Source, library: str) -> list[ast.Call]:
 def splits_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Each call that splits or samples data by a global generator, with its library."""
     for name, (library, roots, needs) in SPLITS.items():
-        for call in source.methods.get(name, ()):
+        for call in source.methods[name]:
             given = [argument(call, keyword) for keyword in GENERATOR_KEYWORDS]
             given += call.args[2:] if name == "random_split" else []
             is_open = all(one is None or is_none(one) for one in given)
@@ -409,6 +389,13 @@ def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.W
     return None
 
 
+def statements_above(source: Source, node: ast.AST) -> list[ast.stmt]:
+    """The statements above it in its block."""
+    statement = next(one for one in (node, *source.around(node)) if isinstance(one, ast.stmt))
+    block: list[ast.stmt] = getattr(source.parents[statement], "body", [])
+    return block[: block.index(statement)] if statement in block else []
+
+
 def class_around(source: Source, node: ast.AST) -> ast.ClassDef | None:
     """The innermost class around it."""
     return next((one for one in source.around(node) if isinstance(one, ast.ClassDef)), None)
@@ -454,9 +441,9 @@ def _is_entry(source: Source) -> bool:
     for node in source.tree.body:
         if isinstance(node, ast.If) and _asks_for_main(node.test):
             return True
-    backward = {source.function_of(call) for call in source.methods.get("backward", ())}
+    backward = {source.function_of(call) for call in source.methods["backward"]}
     names = {"backward", "step", "fit", "main", *(one.name for one in backward if isinstance(one, Function))}
-    tops = [call for name in names for call in source.methods.get(name, ())]
+    tops = [call for name in names for call in source.methods[name]]
     return any(isinstance(source.function_of(call), ast.Module) for call in tops)
 
 

@@ -13,6 +13,7 @@ from samebits.base.errors import UsageError
 from samebits.lint import rules
 from samebits.lint.findings import Findings, Level
 from samebits.lint.project import Project
+from samebits.lint.source import Source
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Rule:
         torch: the versions of torch to which it applies, where that is not all.
         code: as it is selected and ignored, such as SB202.
         doc: the docstring of its file: a summary, why it matters, and indented code, bad first, then good.
-        find: the function of its file that yields findings in a project.
+        find: the function of its file that yields findings in a file, knowing the others.
     """
 
     level: Level
@@ -43,9 +44,9 @@ class Rule:
     torch: str = ""
     code: str = ""
     doc: str = ""
-    find: Callable[[Project], Findings] = lambda project: ()
+    find: Callable[[Project, Source], Findings] = lambda project, source: ()
 
-    def __call__(self, find: Callable[[Project], Findings]) -> Rule:
+    def __call__(self, find: Callable[[Project, Source], Findings]) -> Rule:
         """The same, with the function that yields findings."""
         return replace(self, find=find)
 

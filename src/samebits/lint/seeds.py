@@ -74,21 +74,17 @@ def seed_options(source: Source, is_read: bool) -> Iterator[tuple[ast.Call, Seed
             yield one.node, one
 
 
-def seed_arguments(project: Project) -> list[Finding]:
-    """The same of every file, each judged by the scripts that it is part of."""
-    return project.once(_all_arguments)
+def seed_arguments(project: Project, source: Source) -> list[Finding]:
+    """The same of a file, judged by the scripts that it is part of."""
+    return project.once(_arguments_of, source) if "seed" in source.text.lower() else []
 
 
-def _all_arguments(project: Project) -> list[Finding]:
-    programs: dict[frozenset[Source], _Program] = {}
-    found = list[Finding]()
-    for source in project.sources:
-        if "seed" not in source.text.lower():
-            continue
-        together = project.together(source)
-        program = programs[together] = programs.get(together) or _Program(together)
-        found += _judged(source, program)
-    return found
+def _arguments_of(project: Project, source: Source) -> list[Finding]:
+    return [*_judged(source, project.once(_program, project.together(source)))]
+
+
+def _program(project: Project, sources: frozenset[Source]) -> _Program:
+    return _Program(sources)
 
 
 def _judged(source: Source, program: _Program) -> Iterator[Finding]:
@@ -173,14 +169,10 @@ class _Program:
         """Whether parsed arguments go where their attributes cannot be followed."""
         own = {node.name for node in self._of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         # A function that parses returns a namespace, too.
-        parsing = [
-            (source, call) for source in self.sources for name in _PARSERS for call in source.methods.get(name, ())
-        ]
+        parsing = [(source, call) for source in self.sources for name in _PARSERS for call in source.methods[name]]
         holders = [source.function_of(call) for source, call in parsing]
         makers = _PARSERS | {node.name for node in holders if isinstance(node, Function)}
-        made = [
-            source.parents[call] for source in self.sources for name in makers for call in source.methods.get(name, ())
-        ]
+        made = [source.parents[call] for source in self.sources for name in makers for call in source.methods[name]]
         if not all(isinstance(one, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for one in made):
             return True
         names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in ast.walk(t)}

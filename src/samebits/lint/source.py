@@ -114,18 +114,12 @@ class Source:
     @cached_property
     def calls(self) -> dict[str, list[ast.Call]]:
         """All calls by what is called, qualified; those of what has no name by the last part, as in `.cuda`."""
-        found = defaultdict[str, list[ast.Call]](list)
-        for node in self.every(ast.Call):
-            found[self.qualified(node.func) or f".{last_name(node.func)}"].append(node)
-        return dict(found)
+        return _Calls((self.qualified(node.func) or f".{last_name(node.func)}", node) for node in self.every(ast.Call))
 
     @cached_property
     def methods(self) -> dict[str, list[ast.Call]]:
         """All calls by the last part of what is called: `backward` for `loss.backward()`."""
-        found = defaultdict[str, list[ast.Call]](list)
-        for node in self.every(ast.Call):
-            found[last_name(node.func)].append(node)
-        return dict(found)
+        return _Calls((last_name(node.func), node) for node in self.every(ast.Call))
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node stands in, from the inside out."""
@@ -142,6 +136,18 @@ class Source:
         holders = [one for one in (node, *self.around(node)) if isinstance(one, Function | ast.ClassDef)]
         names = [f"{one.name}.<locals>" if isinstance(one, Function) else one.name for one in reversed(holders)]
         return ".".join(names).removesuffix(".<locals>") or "<module>"
+
+
+class _Calls(dict[str, list[ast.Call]]):
+    """Calls by name; of another name there are none."""
+
+    def __init__(self, calls: Iterable[tuple[str, ast.Call]]) -> None:
+        super().__init__()
+        for name, call in calls:
+            self.setdefault(name, []).append(call)
+
+    def __missing__(self, name: str) -> list[ast.Call]:
+        return []
 
 
 def read_sources(paths: Iterable[str | Path]) -> list[Source]:
@@ -197,26 +203,21 @@ def _blanked(command: re.Match[str]) -> str:
     return f"{command[1]}pass" + "\n" * command[0].count("\n")
 
 
-def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
-    """The file of that text; UnreadableError where it is no Python."""
-    try:
-        return parse(path, text, cells)
-    except SyntaxError as error:
-        raise UnreadableError(f"it is no Python: {error.msg}", error.lineno or 0) from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise UnreadableError(f"it is no Python: {error or type(error).__name__}") from error
-
-
 # Operators, contexts, and what is no node.
 _NO_CHILDREN = {"ctx", "op", "ops", "id", "attr", "arg", "asname", "module", "level", "kind", "type_comment"}
 _FIELDS: dict[type[ast.AST], list[str]] = {ast.Constant: []}
 
 
-def parse(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
-    """A file whose text is known; raises what `ast.parse` does."""
-    with warnings.catch_warnings(), without_collecting():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text)
+def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
+    """The file of that text; UnreadableError where it is no Python."""
+    try:
+        with warnings.catch_warnings(), without_collecting():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        raise UnreadableError(f"it is no Python: {error.msg}", error.lineno or 0) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UnreadableError(f"it is no Python: {error or type(error).__name__}") from error
     fields = _FIELDS
     parents, nodes = dict[ast.AST, ast.AST](), dict[type[ast.AST], list[Any]]()
     waiting: list[ast.AST] = [tree]

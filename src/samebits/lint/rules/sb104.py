@@ -18,22 +18,22 @@ Seed each that is drawn from:
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, class_around, draws_in
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 _NAMES = {"numpy": "NumPy's global generator", "random": "Python's generator", "torch": "torch's generator"}
 
 
 @Rule("error", words=(r"\brandom\b", "torch"), factors=("numpy-rng", "python-rng", "torch-rng"))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """At the first draw of a file from what none of its scripts seeds, though they seed others."""
-    for source in project.sources:
-        entries = project.entries_of(source)
-        if not entries or not all(project.seeds(entry) and entry in project.trains for entry in entries):
-            continue
-        for library, name in _NAMES.items():
-            draws = draws_in(source, library) if project.lacks_seed(source, library) else []
-            if library != "torch" and project.has_workers(source):
-                # Torch seeds both in each worker.
-                draws = [one for one in draws if class_around(source, one) is None]
-            if draws:
-                seeded = " and ".join(sorted(project.seeds(entries[0])))
-                yield Finding.at(source, draws[0], f"draws from {name}; only {seeded} is seeded", others=draws[1:])
+    entries = project.entries_of(source)
+    if not entries or not all(project.seeds(entry) and entry in project.trains for entry in entries):
+        return
+    for library, name in _NAMES.items():
+        draws = draws_in(source, library) if project.lacks_seed(source, library) else []
+        if library != "torch" and project.has_workers(source):
+            # Torch seeds both in each worker.
+            draws = [one for one in draws if class_around(source, one) is None]
+        if draws:
+            seeded = " and ".join(sorted(project.seeds(entries[0])))
+            yield Finding.at(source, draws[0], f"draws from {name}; only {seeded} is seeded", others=draws[1:])

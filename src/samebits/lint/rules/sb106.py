@@ -25,14 +25,14 @@ _SEEDING = {"manual_seed", "manual_seed_all", "seed_everything", "set_seed", "se
     words=("time", "getpid", "urandom", "uuid", "secrets", r"\bseed\(\)"),
     factors=("clock", "process-id", "os-entropy"),
     fix="unsafe",
-    cure="clock",
 )
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """What seeds, by what its argument is made of."""
-    for source, call in (*project.calls("torch.seed"), *project.methods("seed")):
+    for call in (*source.calls["torch.seed"], *source.methods["seed"]):
         if source.qualified(call.func) == "torch.seed" or _is_reseeded(source, call):
             yield Finding.at(source, call, "seeds with entropy of the operating system, which is new in every run")
-    for source, call in (*project.calls(*SEEDS, *GENERATORS), *project.methods(*_SEEDING)):
+    seeding = [call for name in (*SEEDS, *GENERATORS) for call in source.calls[name]]
+    for call in (*seeding, *(call for name in _SEEDING for call in source.methods[name])):
         seeds = call.args[:1] or [one.value for one in call.keywords if one.arg == "seed"]
         if maker := _entropy(source, seeds[0]) if seeds else "":
             yield Finding.at(source, call, f"seeds with {maker}(), which is new in every run")

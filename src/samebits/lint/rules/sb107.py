@@ -22,29 +22,22 @@ from samebits.lint.source import Source, dotted
 _SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.SystemRandom")
 
 
-@Rule(
-    "error",
-    words=("default_rng", "RandomState", "Random", "secrets"),
-    factors=("os-entropy",),
-    fix="unsafe",
-    cure="os-entropy",
-)
-def find(project: Project) -> Findings:
+@Rule("error", words=("default_rng", "RandomState", "Random", "secrets"), factors=("os-entropy",), fix="unsafe")
+def find(project: Project, source: Source) -> Findings:
     """In scripts that use torch, and what they import; not where none was given, nor where it is seeded later."""
-    for source in project.sources:
-        closures = [project.closure(entry) for entry in project.entries_of(source)]
-        if not any("torch" in one.imported for closure in closures for one in closure):
-            continue
-        for name in (*GENERATORS, *_SECRETS):
-            for call in source.calls.get(name, ()) if name != "torch.Generator" else ():
-                is_empty = not call.args and not call.keywords
-                is_none = bool(call.args) and getattr(call.args[0], "value", 0) is None
-                if (
-                    (is_empty or is_none or name in _SECRETS)
-                    and not is_for_none(source, call)
-                    and not _is_seeded(source, call)
-                ):
-                    yield Finding.at(source, call, f"draws its seed from the operating system: {name}() without one")
+    closures = [project.closure(entry) for entry in project.entries_of(source)]
+    if not any("torch" in one.imported for closure in closures for one in closure):
+        return
+    for name in (*GENERATORS, *_SECRETS):
+        for call in source.calls[name] if name != "torch.Generator" else ():
+            is_empty = not call.args and not call.keywords
+            is_none = bool(call.args) and getattr(call.args[0], "value", 0) is None
+            if (
+                (is_empty or is_none or name in _SECRETS)
+                and not is_for_none(source, call)
+                and not _is_seeded(source, call)
+            ):
+                yield Finding.at(source, call, f"draws its seed from the operating system: {name}() without one")
 
 
 def _is_seeded(source: Source, call: ast.Call) -> bool:

@@ -17,15 +17,15 @@ from samebits.lint.findings import ADDRESS, Findings
 from samebits.lint.orders import is_number, set_orders
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
+from samebits.lint.source import Source, last_name
 
 
 @Rule(
     "error", words=(r"\bhash\b", r"\bid\b"), factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed"
 )
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Where a hash or an address is taken modulo something, seeds, or orders."""
-    for source, node, one in set_orders(project):
+    for _, node, one in set_orders(project, source):
         # Mostly a tuple is one of numbers, whose hash is the same everywhere.
         hashed = node.args[0] if isinstance(node, ast.Call) and node.args else None
         is_vague = ADDRESS in one.depends_on and (

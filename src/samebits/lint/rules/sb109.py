@@ -25,12 +25,11 @@ _TRAINING = re.compile(r"epoch|step|batch|iteration", re.IGNORECASE)
 
 
 @Rule("warning", words=("seed",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """A constant seed in a loop of training, or where samples are made."""
-    for source in project.sources:
-        for _, call in seeds_in(source):
-            if call.args and isinstance(call.args[0], ast.Constant) and _is_repeated(source, call):
-                yield Finding.at(source, call, f"seeds with {ast.unparse(call.args[0])} again and again")
+    for _, call in seeds_in(source):
+        if call.args and isinstance(call.args[0], ast.Constant) and _is_repeated(source, call):
+            yield Finding.at(source, call, f"seeds with {ast.unparse(call.args[0])} again and again")
 
 
 def _is_repeated(source: Source, call: ast.Call) -> bool:

@@ -15,14 +15,13 @@ from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import SPLITS
 from samebits.lint.project import Project, splits_in
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
+from samebits.lint.source import Source, last_name
 
 
 @Rule("error", words=tuple(SPLITS), factors=("torch-rng", "numpy-rng"), fix="safe", cure="generator")
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Where neither the call nor any script that runs it seeds."""
-    for source in project.sources:
-        for library, call in splits_in(source):
-            if project.lacks_seed(source, library):
-                reason = f"{last_name(call.func)}() draws from the generator of {library}, which nothing seeds"
-                yield Finding.at(source, call, reason)
+    for library, call in splits_in(source):
+        if project.lacks_seed(source, library):
+            reason = f"{last_name(call.func)}() draws from the generator of {library}, which nothing seeds"
+            yield Finding.at(source, call, reason)

@@ -11,17 +11,17 @@ As it is called:
 
 import difflib
 
-from samebits.lint.environment import KNOWN, set_in
+from samebits.lint.environment import KNOWN, settings
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
 @Rule("warning", words=("environ", "putenv"))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Names that are nearly those of known variables."""
-    for source in project.sources:
-        for name, node in set_in(source):
-            near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
-            if near and name not in KNOWN:
-                yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {near[0]}")
+    for name, node in settings(source):
+        near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
+        if near and name not in KNOWN:
+            yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {near[0]}")

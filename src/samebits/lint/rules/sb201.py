@@ -17,15 +17,10 @@ from samebits.lint.findings import Findings
 from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-@Rule(
-    "error",
-    words=NAMES,
-    factors=("file-order",),
-    fix="safe",
-    cure="file-order",
-)
-def find(project: Project) -> Findings:
+@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Listings that reach a dataset, a split, a stack, numbers or a training loop."""
-    return listings(project, "order")
+    return listings(project, source, "order")

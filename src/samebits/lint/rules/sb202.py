@@ -19,12 +19,13 @@ from samebits.lint.following import Following
 from samebits.lint.orders import set_orders
 from samebits.lint.project import Project, is_checked, is_parameter
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
 @Rule("error", words=(r"set\(", r"\{", r"\bset\b"), factors=("hash-seed",), fix="safe")
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Sets whose order reaches numbers, an index, a split, a stack, a dataset or a training loop."""
-    for one in set_orders(project):
+    for one in set_orders(project, source):
         if SEED in one.finding.depends_on and one.finding.weight > WEAK:
             sets = (
                 node for node in one.taken if not is_parameter(one.source, node) and not is_checked(one.source, node)

@@ -16,11 +16,12 @@ from samebits.lint.findings import ADDRESS, LOOPS, Findings
 from samebits.lint.orders import set_orders
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
 @Rule("error", words=(r"set\(", r"\bid\b"), factors=("memory-addresses",), fix="safe")
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Sets of what hashes by address, where their order is used."""
-    for _, _, one in set_orders(project):
+    for _, _, one in set_orders(project, source):
         if one.depends_on == {ADDRESS} and one.weight >= LOOPS and "id()" not in one.reason:
             yield one

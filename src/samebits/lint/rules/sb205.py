@@ -23,19 +23,13 @@ from samebits.lint.rule import Rule
 from samebits.lint.source import Source, last_name
 
 
-@Rule(
-    "warning",
-    words=("as_completed", "imap_unordered", "in_order"),
-    factors=("completion-order",),
-    fix="safe",
-    cure="completion-order",
-)
-def find(project: Project) -> Findings:
+@Rule("warning", words=("as_completed", "imap_unordered", "in_order"), factors=("completion-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Loops and lists that put them together, where the order of those is used; and loaders told to keep none."""
-    for source, call in project.methods("as_completed", "imap_unordered"):
+    for call in (*source.methods["as_completed"], *source.methods["imap_unordered"]):
         if _is_kept(Following(project), source, call):
             yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
-    for source, call in project.methods("DataLoader"):
+    for call in source.methods["DataLoader"]:
         if getattr(argument(call, "in_order"), "value", True) is False:
             yield Finding.at(source, call, "takes batches in the order in which workers have them")
 

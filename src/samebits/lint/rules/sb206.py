@@ -16,15 +16,10 @@ from samebits.lint.findings import Findings
 from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-@Rule(
-    "error",
-    words=NAMES,
-    factors=("file-order",),
-    fix="safe",
-    cure="file-order",
-)
-def find(project: Project) -> Findings:
+@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Listings in one zip()."""
-    return listings(project, "zip")
+    return listings(project, source, "zip")

@@ -34,23 +34,22 @@ _DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
 
 
 @Rule("error", words=("default_rng", "RandomState", "Random", "Generator", "DataLoader"), factors=("data-workers",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Attributes that a dataset's `__init__` makes, where its other methods use them and workers may hold it."""
-    for source in project.sources:
-        for call in (call for name in GENERATORS for call in source.calls.get(name, ())):
-            node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
-            holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
-            if holder is None or not name.startswith("self."):
-                continue
-            function = source.function_of(node)
-            drawn = [
-                one
-                for one in source.mentions[name]
-                if class_around(source, one) is holder and source.function_of(one) is not function
-            ]
-            if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):
-                reason = f"gives every worker a copy of {name} in the same state"
-                yield Finding.at(source, node, reason, others=drawn)
+    for call in (call for name in GENERATORS for call in source.calls[name]):
+        node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
+        holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
+        if holder is None or not name.startswith("self."):
+            continue
+        function = source.function_of(node)
+        drawn = [
+            one
+            for one in source.mentions[name]
+            if class_around(source, one) is holder and source.function_of(one) is not function
+        ]
+        if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):
+            reason = f"gives every worker a copy of {name} in the same state"
+            yield Finding.at(source, node, reason, others=drawn)
 
 
 def _is_in_workers(project: Project, source: Source, holder: ast.ClassDef) -> bool:

@@ -27,9 +27,9 @@ from samebits.lint.source import Source, last_name
 
 
 @Rule("error", words=("worker_init_fn",), factors=("os-entropy", "data-workers"))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Seed calls in what is given as `worker_init_fn`."""
-    for source, call in project.methods("DataLoader", "partial"):
+    for call in (*source.methods["DataLoader"], *source.methods["partial"]):
         given = argument(call, "worker_init_fn")
         if isinstance(given, ast.Lambda):
             yield from _seeds(source, given)

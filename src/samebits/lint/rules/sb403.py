@@ -20,9 +20,9 @@ _NAME = "torch.use_deterministic_algorithms"
 
 
 @Rule("warning", words=("use_deterministic",), factors=("torch-algorithms",), fix="unsafe")
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """`warn_only`, and False in the function that said True."""
-    for source, call in project.calls(_NAME):
+    for call in source.calls[_NAME]:
         mode = argument(call, "mode", 0)
         if isinstance(source.function_of(call), Function) and any(
             isinstance(one, ast.If) for one in source.around(call)
@@ -35,5 +35,5 @@ def find(project: Project) -> Findings:
 
 
 def _is_on_before(source: Source, line: int) -> bool:
-    calls = source.calls.get(_NAME, ())
+    calls = source.calls[_NAME]
     return any(is_true(argument(one, "mode", 0)) and one.lineno < line for one in calls)

@@ -13,12 +13,12 @@ As it is by default:
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, set_to
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
 @Rule("warning", words=("fill_uninitialized",), factors=("uninitialized-memory",), torch="2.2 and newer")
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Assignments of False."""
-    for source in project.sources:
-        for node, value in set_to(source, "torch.utils.deterministic.fill_uninitialized_memory"):
-            if getattr(value, "value", None) is False:
-                yield Finding.at(source, node, "leaves memory as it was found, which deterministic mode would fill")
+    for node, value in set_to(source, "torch.utils.deterministic.fill_uninitialized_memory"):
+        if getattr(value, "value", None) is False:
+            yield Finding.at(source, node, "leaves memory as it was found, which deterministic mode would fill")

@@ -28,9 +28,9 @@ _EMPTY = ("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.empty_like"
 
 
 @Rule("error", words=("Parameter",), factors=("uninitialized-memory",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Where nothing else in the class, its bases or its heirs, initializes anything that could be it."""
-    for source, call in project.methods("Parameter"):
+    for call in source.methods["Parameter"]:
         node, holder, made = source.parents[call], class_around(source, call), call.args[0] if call.args else None
         if not (isinstance(node, ast.Assign) and isinstance(made, ast.Call) and made.args and holder):
             continue

@@ -16,11 +16,12 @@ One program for each output, which adds in its own order:
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
 @Rule("warning", words=("atomic_add",), factors=("torch-algorithms",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """`atomic_add` of triton.language."""
-    for source, call in project.methods("atomic_add"):
+    for call in source.methods["atomic_add"]:
         if source.qualified(call.func).startswith(("triton.", "tl.", ".tl.")):
             yield Finding.at(source, call, "adds in the order in which threads come")

@@ -13,15 +13,15 @@ Average what processes of their own have learned, for instance with DistributedD
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name, owner_of
+from samebits.lint.source import Source, last_name, owner_of
 
 _STARTING = ("Process", "spawn", "start_processes")
 
 
 @Rule("error", words=("share_memory",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """`share_memory()` of what is called a model, where processes are started that step."""
-    for source, call in project.methods("share_memory", "share_memory_"):
+    for call in (*source.methods["share_memory"], *source.methods["share_memory_"]):
         starts = any(name in source.methods for name in _STARTING)
         steps = any({"step", "backward"} <= one.methods.keys() for one in (source, *project.imports_of(source)))
         owner = last_name(owner_of(call)).lower()

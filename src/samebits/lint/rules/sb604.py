@@ -29,9 +29,9 @@ _COUNTER = re.compile(r"(.*_)?(epoch|step|iteration|iter_num)s?")
 
 
 @Rule("warning", words=("load_state_dict",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Where a checkpoint gives a model its state and a loop its first epoch, and no optimizer anything."""
-    for source, call in project.methods("load_state_dict"):
+    for call in source.methods["load_state_dict"]:
         given = dotted(call.args[0].value) if call.args and isinstance(call.args[0], ast.Subscript) else ""
         if not given or not _counts_on(source, given, call):
             continue

@@ -17,15 +17,16 @@ Told:
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 # These tell it themselves.
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
 
 
 @Rule("error", words=("DistributedSampler", "set_epoch"))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Where no script that it is part of calls `set_epoch`."""
-    for source, call in project.methods("DistributedSampler"):
+    for call in source.methods["DistributedSampler"]:
         shuffle, roots = argument(call, "shuffle", 3), {name.split(".")[0] for name in source.imported.values()}
         known = project.together(source) if project.entries_of(source) else project.sources
         if project.is_mentioned(known, "set_epoch"):

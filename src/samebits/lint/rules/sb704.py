@@ -18,13 +18,14 @@ Given the script's:
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
 @Rule("info", words=("DistributedSampler",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """In scripts that have a seed option."""
-    for source, call in project.methods("DistributedSampler"):
-        options = [one for each in project.together(source) for one in each.methods.get("add_argument", ())]
+    for call in source.methods["DistributedSampler"]:
+        options = [one for each in project.together(source) for one in each.methods["add_argument"]]
         has_option = any(getattr(one, "value", "") == "--seed" for call in options for one in call.args)
         shuffle = getattr(argument(call, "shuffle", 3), "value", True)
         if (

@@ -24,15 +24,15 @@ from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import DRAWS
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import dotted, last_name, owner_of
+from samebits.lint.source import Source, dotted, last_name, owner_of
 
 _MAPPING = ("map", "imap", "imap_unordered", "starmap", "map_async", "apply_async", "apply")
 
 
 @Rule("error", words=("Pool",), factors=("numpy-rng",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """Functions given to a pool of `multiprocessing` that draw."""
-    for source, call in project.methods(*_MAPPING):
+    for call in (call for name in _MAPPING for call in source.methods[name]):
         owner = dotted(owner_of(call))
         if "pool" not in owner.lower() or "Pool" not in source.words or "ThreadPool" in source.words or not call.args:
             continue

@@ -17,7 +17,7 @@ Above all imports, or from within torch:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.environment import THREADS, set_in
+from samebits.lint.environment import THREADS, settings
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
@@ -25,13 +25,12 @@ from samebits.lint.source import Source
 
 
 @Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",))
-def find(project: Project) -> Findings:
+def find(project: Project, source: Source) -> Findings:
     """At the top of a file, below an import of torch or NumPy."""
-    for source in project.sources:
-        for name, node in set_in(source):
-            loaded = next(_imports(source, node), None)
-            if name in THREADS and loaded is not None and isinstance(source.function_of(node), ast.Module):
-                yield Finding.at(source, node, f"sets {name} after line {loaded.lineno}, where it is read")
+    for name, node in settings(source):
+        loaded = next(_imports(source, node), None)
+        if name in THREADS and loaded is not None and isinstance(source.function_of(node), ast.Module):
+            yield Finding.at(source, node, f"sets {name} after line {loaded.lineno}, where it is read")
 
 
 def _imports(source: Source, node: ast.AST) -> Iterator[ast.stmt]:
