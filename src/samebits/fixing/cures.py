@@ -282,7 +282,7 @@ def _made(own: Original, node: ast.expr) -> list[ast.expr]:
     if not isinstance(node, ast.Name):
         return [node]
     here = own.source.function_of(node)
-    mentions = own.source.mentions.get(node.id, [])
+    mentions = own.source.mentions[node.id]
     if not isinstance(here, ast.Module):
         mentions = [one for one in mentions if own.source.function_of(one) is here]
     for one in mentions:

@@ -220,17 +220,8 @@ def seed_above_all(files: Sources, wanted: Wanted) -> Cure:
 
 _SEEDED = {"manual_seed", "manual_seed_all", "seed", "seed_all", "default_rng", "RandomState", "Random", "SeedSequence"}
 _SEEDED |= {"seed_everything", "set_seed", "PCG64", "MT19937", "Philox", "PRNGKey"}
-_SEEDLESS = {
-    "default_rng",
-    "RandomState",
-    "Random",
-    "SeedSequence",
-    "PCG64",
-    "MT19937",
-    "Philox",
-    "SFC64",
-    "SystemRandom",
-}
+_SEEDLESS = {"default_rng", "RandomState", "Random", "SeedSequence", "SystemRandom"}
+_SEEDLESS |= {"PCG64", "MT19937", "Philox", "SFC64"}
 _ONCE = {"main", "__init__", "setup", "prepare_data"}
 _BRANCHES = (ast.IfExp, ast.BoolOp)
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.FormattedValue)
@@ -326,7 +317,7 @@ def _is_in_workers(own: Original, holder: ast.AST) -> bool:
 
 def _is_called_once(own: Original, holder: ast.AST) -> bool:
     """Whether a function of this file is called at one place, outside of functions and loops."""
-    mentions = own.source.mentions.get(getattr(holder, "name", ""), [])
+    mentions = own.source.mentions[getattr(holder, "name", "")]
     if len(mentions) != 1 or not isinstance(own.source.parents[mentions[0]], ast.Call):
         return False
     outer = own.source.function_of(mentions[0])

@@ -106,7 +106,7 @@ class _Uses:
         self.source, self.flow = source, flow
 
     def all(self) -> Iterator[_Use]:
-        for node in (*self.source.named.get("hash", ()), *self.source.every(*_USING)):
+        for node in (*self.source.named["hash"], *self.source.every(*_USING)):
             yield from self.at(node)
 
     def at(self, node: ast.AST) -> Iterator[_Use]:
@@ -303,7 +303,7 @@ def is_numbering(body: Sequence[ast.stmt]) -> bool:
 def is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
     """Whether, after a statement, nothing looks at the order of a list before it is sorted, if ever."""
     end, here = (after.end_lineno or 0, after.end_col_offset or 0), source.function_of(after)
-    mentions = source.mentions.get(name, [])
+    mentions = source.mentions[name]
     nearby = [node for node in mentions if source.function_of(node) is here]
     later = [_use_of(source, node) for node in nearby if (node.lineno, node.col_offset) >= end]
     telling = [use for use in later if use != "blind"]

@@ -70,7 +70,7 @@ def _orders(project: Project, source: Source) -> list[Ordered]:
 def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
     """Whatever makes a set, or is called as one is, where something takes its members in their order; and what does."""
     made = [*source.every(ast.Set, ast.SetComp)]
-    made += [one for name in {*_SET_NAMES, *known} for one in source.named.get(name, ())]
+    made += [one for name in {*_SET_NAMES, *known} for one in source.named[name]]
     for part in made:
         inner: ast.AST = part
         for outer in source.around(part):
@@ -86,7 +86,7 @@ def _has_numbers(source: Source) -> bool:
     """Whether a hash or an address may become a number that matters, or order something."""
     calls = [call for name in ("hash", "id") for call in source.calls[name]]
     kept = {last_name(target) for call in calls for one in _assigned(source, call) for target in one.targets}
-    mentions = [*calls, *(node for name in kept for node in source.named.get(name, ()))]
+    mentions = [*calls, *(node for name in kept for node in source.named[name])]
     keys = [one.value for one in source.every(ast.keyword) if one.arg == "key" and last_name(one.value) == "id"]
     return bool(keys) or any(is_number(source, one) or _orders_by(source, one) for one in mentions)
 
@@ -131,7 +131,7 @@ def _shows_a_set(nodes: Iterable[ast.AST], known: set[str]) -> bool:
 def _set_names(project: Project, source: Source) -> set[str]:
     """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
     names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]
-    made += [one for name in _SET_NAMES for one in source.named.get(name, ())]
+    made += [one for name in _SET_NAMES for one in source.named[name]]
     for one in made:
         inner: ast.AST = one
         for outer in source.around(one):

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from samebits.lint.flow import Flow
 from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, SPLITS, is_seed_helper
-from samebits.lint.source import Function, Source, called, dotted, is_none, last_name, parameters
+from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, parameters
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -54,10 +54,7 @@ class Project:
 
     @cached_property
     def _by_stem(self) -> dict[str, list[Source]]:
-        found = defaultdict(list)
-        for source in self.sources:
-            found[source.module[-1] if source.module else ""].append(source)
-        return found
+        return Index(("".join(source.module[-1:]), source) for source in self.sources)
 
     @remembered
     def imports_of(self, source: Source) -> frozenset[Source]:
@@ -69,7 +66,7 @@ class Project:
         found: set[Source] = set()
         for name in wanted - {""}:
             parts = tuple(name.split("."))
-            fitting = [one for one in self._by_stem.get(parts[-1], ()) if one is not source and one.is_called(parts)]
+            fitting = [one for one in self._by_stem[parts[-1]] if one is not source and one.is_called(parts)]
             if fitting:
                 found.add(max(fitting, key=lambda one: _shared(one.module, source.module)))
         return frozenset(found)
@@ -91,15 +88,11 @@ class Project:
 
     @cached_property
     def _entries_of(self) -> dict[Source, list[Source]]:
-        found = defaultdict(list)
-        for entry in self.entries:
-            for source in self.closure(entry):
-                found[source].append(entry)
-        return found
+        return Index((source, entry) for entry in self.entries for source in self.closure(entry))
 
     def entries_of(self, source: Source) -> list[Source]:
         """The scripts that a file is part of."""
-        return self._entries_of.get(source, [])
+        return self._entries_of[source]
 
     @remembered
     def together(self, source: Source) -> frozenset[Source]:
@@ -124,26 +117,19 @@ class Project:
     @cached_property
     def functions(self) -> Mapping[str, list[tuple[Source, Function]]]:
         """All functions by their names."""
-        found = defaultdict(list)
-        for source in self.sources:
-            for node in source.every(ast.FunctionDef, ast.AsyncFunctionDef):
-                found[node.name].append((source, node))
-        return found
+        kinds = ast.FunctionDef, ast.AsyncFunctionDef
+        return Index((node.name, (source, node)) for source in self.sources for node in source.every(*kinds))
 
     def function(self, source: Source, name: str) -> tuple[Source, Function] | None:
         """The function of that name which a file means: its own, else one that it imports."""
-        found = self.functions.get(name, [])
+        found = self.functions[name]
         near = [one for one in found if one[0] is source] or [one for one in found if one[0] in self.closure(source)]
         return near[0] if near else None
 
     @cached_property
     def classes(self) -> Mapping[str, list[tuple[Source, ast.ClassDef]]]:
         """All classes by their names."""
-        found = defaultdict(list)
-        for source in self.sources:
-            for node in source.every(ast.ClassDef):
-                found[node.name].append((source, node))
-        return found
+        return Index((node.name, (source, node)) for source in self.sources for node in source.every(ast.ClassDef))
 
     def is_kind(self, node: ast.ClassDef, *endings: str) -> bool:
         """Whether a class, or one that it is made from, has a name that ends so."""
@@ -154,7 +140,7 @@ class Project:
                     return True
                 if base not in seen:
                     seen.add(base)
-                    waiting += [one for _, one in self.classes.get(base, ())]
+                    waiting += [one for _, one in self.classes[base]]
         return False
 
     def is_dataset(self, node: ast.ClassDef) -> bool:
@@ -213,7 +199,7 @@ class Project:
             if is_near and not any(
                 one.is_called(parts)
                 for parts in (tuple(name.split(".")) for name in names)
-                for one in self._by_stem.get(parts[-1], ())
+                for one in self._by_stem[parts[-1]]
             ):
                 return True
         return False
@@ -223,7 +209,7 @@ class Project:
         waiting = [*holders]
         while waiting:
             home, name = waiting.pop()
-            for source in self._mentioning.get(name, ()) if name not in (TOP, MAIN) else ():
+            for source in self._mentioning[name] if name not in (TOP, MAIN) else ():
                 # Where a file has a function of that name, it means its own.
                 if source is not home and ((source, name) in self._defined or home not in self.closure(source)):
                     continue
@@ -243,16 +229,13 @@ class Project:
 
     def defined(self, name: str) -> list[tuple[Source, Any]]:
         """The functions and classes of a name."""
-        return [*self.functions.get(name, ()), *self.classes.get(name, ())]
+        return [*self.functions[name], *self.classes[name]]
 
     @cached_property
     def _mentioning(self) -> Mapping[str, list[Source]]:
         """The files that mention a function or class of a name."""
-        names, found = self.functions.keys() | self.classes.keys(), defaultdict[str, list[Source]](list)
-        for source in self.sources:
-            for name in names & source.words:
-                found[name].append(source)
-        return found
+        names = self.functions.keys() | self.classes.keys()
+        return Index((name, source) for source in self.sources for name in names & source.words)
 
     def lacks_seed(self, source: Source, library: str) -> bool:
         """Whether no script that a file is part of seeds a generator.

@@ -8,15 +8,31 @@ import json
 import re
 import tokenize
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
+K = TypeVar("K")
+V = TypeVar("V")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Index(dict[K, list[V]]):
+    """Lists by what their members are called, or belong to; of anything else there are none."""
+
+    def __init__(self, pairs: Iterable[tuple[K, V]]) -> None:
+        super().__init__()
+        for key, value in pairs:
+            if key in self:
+                self[key].append(value)
+            else:
+                self[key] = [value]
+
+    def __missing__(self, key: K) -> list[V]:
+        return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +70,14 @@ class Source:
     @cached_property
     def mentions(self) -> dict[str, list[ast.expr]]:
         """Where each name, or attribute of a name, is written, in the order of the file."""
-        found = defaultdict[str, list[ast.expr]](list)
-        for node in self.every(ast.Name, ast.Attribute):
-            if name := dotted(node):
-                found[name].append(node)
-        for nodes in found.values():
-            nodes.sort(key=lambda node: (node.lineno, node.col_offset))
-        return dict(found)
+        nodes = sorted(self.every(ast.Name, ast.Attribute), key=lambda node: (node.lineno, node.col_offset))
+        return Index((name, node) for node in nodes if (name := dotted(node)))
 
     @cached_property
     def named(self) -> dict[str, list[ast.Name | ast.Attribute]]:
         """Where a name stands, or an attribute of anything is called so."""
-        found = defaultdict[str, list[ast.Name | ast.Attribute]](list)
-        for node in self.every(ast.Name):
-            found[node.id].append(node)
-        for node in self.every(ast.Attribute):
-            found[node.attr].append(node)
-        return dict(found)
+        names = [(node.id, node) for node in self.every(ast.Name)]
+        return Index([*names, *((node.attr, node) for node in self.every(ast.Attribute))])
 
     @property
     def words(self) -> Set[str]:
@@ -114,12 +121,12 @@ class Source:
     @cached_property
     def calls(self) -> dict[str, list[ast.Call]]:
         """All calls by what is called, qualified; those of what has no name by the last part, as in `.cuda`."""
-        return _Calls((self.qualified(node.func) or f".{last_name(node.func)}", node) for node in self.every(ast.Call))
+        return Index((self.qualified(node.func) or f".{last_name(node.func)}", node) for node in self.every(ast.Call))
 
     @cached_property
     def methods(self) -> dict[str, list[ast.Call]]:
         """All calls by the last part of what is called: `backward` for `loss.backward()`."""
-        return _Calls((last_name(node.func), node) for node in self.every(ast.Call))
+        return Index((last_name(node.func), node) for node in self.every(ast.Call))
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node stands in, from the inside out."""
@@ -136,18 +143,6 @@ class Source:
         holders = [one for one in (node, *self.around(node)) if isinstance(one, Function | ast.ClassDef)]
         names = [f"{one.name}.<locals>" if isinstance(one, Function) else one.name for one in reversed(holders)]
         return ".".join(names).removesuffix(".<locals>") or "<module>"
-
-
-class _Calls(dict[str, list[ast.Call]]):
-    """Calls by name; of another name there are none."""
-
-    def __init__(self, calls: Iterable[tuple[str, ast.Call]]) -> None:
-        super().__init__()
-        for name, call in calls:
-            self.setdefault(name, []).append(call)
-
-    def __missing__(self, name: str) -> list[ast.Call]:
-        return []
 
 
 def read_sources(paths: Iterable[str | Path]) -> list[Source]:
