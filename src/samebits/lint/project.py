@@ -26,13 +26,13 @@ _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
 
 
 def remembered(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
-    """A method that is asked once with each arguments."""
+    """A method whose answers are kept, each for its arguments."""
 
     def answer(project: Project, /, *given: P.args, **named: P.kwargs) -> T:
-        known = project.known[ask.__name__]
-        if given not in known:
-            known[given] = ask(project, *given, **named)
-        found: T = known[given]
+        known, key = project.known[ask.__name__], (*given, *named.items())
+        if key not in known:
+            known[key] = ask(project, *given, **named)
+        found: T = known[key]
         return found
 
     return answer
