@@ -125,13 +125,8 @@ class Sources:
 
 def calls_at(own: Original, site: Site, names: Collection[str]) -> list[ast.Call]:
     """Calls of functions with these last names that stand at a line, or else go across it, the first one first."""
-    calls = [
-        node
-        for node in ast.walk(own.source.tree)
-        if isinstance(node, ast.Call)
-        and last_name(node.func) in names
-        and node.lineno <= site.line <= (node.end_lineno or 0)
-    ]
+    calls = [call for name in names for call in own.source.methods[name]]
+    calls = [call for call in calls if call.lineno <= site.line <= (call.end_lineno or 0)]
     # A chain of calls begins on another line than the name of its last one.
     exact = [call for call in calls if site.line in (call.lineno, call.func.end_lineno)]
     return sorted(exact or calls, key=lambda call: (call.lineno, call.col_offset))
@@ -372,11 +367,10 @@ def steady_flag(files: Sources, wanted: Wanted) -> Cure:
     """The other value of a flag that a line sets, such as `torch.backends.cudnn.benchmark = True`."""
     flag, _, value = wanted.called.partition(" = ")
     own, edits = files.at(wanted.place), list[Edit]()
-    for node in ast.walk(own.source.tree):
-        match node:
-            case ast.Assign(value=ast.Constant() as old, lineno=wanted.place.line):
-                if flag.rpartition(".")[2] in map(last_name, node.targets):
-                    edits.append(Edit(*own.span(old), str(value != "True")))
+    for node in own.source.every(ast.Assign):
+        is_it = node.lineno == wanted.place.line and flag.rpartition(".")[2] in map(last_name, node.targets)
+        if is_it and isinstance(node.value, ast.Constant):
+            edits.append(Edit(*own.span(node.value), str(value != "True")))
     if not edits:
         raise NoCureError(f"the line does not set {flag} to a constant")
     effect = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"

@@ -17,8 +17,8 @@ from samebits.fixing.openings import (
     name_of,
     seed_constant,
 )
-from samebits.lint.seeds import seed_options
-from samebits.lint.source import Function, last_name, parameters
+from samebits.lint.seeds import PARSERS, seed_options
+from samebits.lint.source import Function, is_none, last_name, parameters
 
 # Of each factor: the module, and what seeds its generator.
 _SEEDERS = {
@@ -27,7 +27,6 @@ _SEEDERS = {
     "python-rng": ("random", "seed"),
 }
 _ONE_OF_THEM = "its losses are those of one seed, of all that it may have drawn"
-_PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 
 
 def _seeds(own: Original, factor: str, seed: str) -> str:
@@ -47,8 +46,7 @@ def seed_moved(files: Sources, wanted: Wanted) -> Cure:
     holder = own.source.parents[seed]
     if isinstance(holder, Function) and _names(seed) & {one.arg for one, _ in parameters(holder.args)}:
         # The seed of `def set_seed(seed)`: its call is moved.
-        calls = [node for node in ast.walk(own.source.tree) if isinstance(node, ast.Call)]
-        calls = [call for call in calls if last_name(call.func) == holder.name]
+        calls = own.source.methods[holder.name]
         if len(calls) != 1:
             raise NoCureError(f"{holder.name} is called more than once, or in another file")
         block, seed = block_of(own, calls[0].lineno)
@@ -148,13 +146,13 @@ def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
     """Statements that parse the command line, each with the name that the arguments get."""
     parsing = [
         holder.name
-        for node in ast.walk(own.source.tree)
-        if isinstance(node, ast.Return) and call_name(node.value or node) in _PARSERS
+        for node in own.source.every(ast.Return)
+        if call_name(node.value or node) in PARSERS
         for holder in own.source.around(node)
         if isinstance(holder, Function)
     ]
-    for node in ast.walk(own.source.tree):
-        if isinstance(node, ast.Assign) and call_name(node.value) in {*_PARSERS, *parsing}:
+    for node in own.source.every(ast.Assign):
+        if call_name(node.value) in {*PARSERS, *parsing}:
             target = node.targets[0]
             first = target.elts[0] if isinstance(target, ast.Tuple) else target
             # Not where a function of its own changes and returns them.
@@ -168,7 +166,7 @@ def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
 
 def _seeds_with(own: Original, name: str) -> bool:
     """Whether something is seeded with a variable or attribute of a name."""
-    calls = (node for node in ast.walk(own.source.tree) if "seed" in call_name(node).lower())
+    calls = (call for name, found in own.source.methods.items() if "seed" in name.lower() for call in found)
     return any(last_name(inner) == name for call in calls for inner in ast.walk(call) if inner is not call)
 
 
@@ -309,9 +307,7 @@ def _is_in_workers(own: Original, holder: ast.AST) -> bool:
         return True
     if not isinstance(holder, Function):
         return False
-    given = [
-        node for node in ast.walk(own.source.tree) if isinstance(node, ast.keyword) and node.arg == "worker_init_fn"
-    ]
+    given = [node for node in own.source.every(ast.keyword) if node.arg == "worker_init_fn"]
     return holder.name == "__iter__" or any(last_name(one.value) == holder.name for one in given)
 
 
@@ -336,8 +332,7 @@ def seed_given(files: Sources, wanted: Wanted) -> Cure:
     """A seed for what was made without one: `default_rng()`, `random.Random()`, `torch.seed()`, `generator.seed()`."""
     own, edits, openings = files.at(wanted.place), list[Edit](), list[Opening]()
     for call in calls_at(own, wanted.place, _SEEDLESS | {"seed", "seed_all"}):
-        is_empty = all(isinstance(one, ast.Constant) and one.value is None for one in _given(call))
-        if not is_empty:
+        if not all(map(is_none, _given(call))):
             continue
         text, needed = _number(own, call)
         (_, first), (_, stop) = own.span(call.func), own.span(call)

@@ -139,7 +139,7 @@ class _Uses:
                 *map(of, node.comparators),
             ):
                 yield node, "compares id()", NUMBERS, _ADDRESS
-            case ast.Name(id="hash", ctx=ast.Load()) if self.is_builtin(node) and not self.is_called(node):
+            case ast.Name(id="hash", ctx=ast.Load()) if self.is_builtin(node) and not self.source.is_called(node):
                 yield node, "depends on hash()", NUMBERS, UNKNOWN.hash_depends_on
             case ast.Call():
                 yield from self.at_call(node)
@@ -171,10 +171,6 @@ class _Uses:
         """Whether a name is the builtin, not redefined."""
         shape = self.flow.of(node)
         return shape.kind == "maker" and bool(shape.name)
-
-    def is_called(self, node: ast.expr) -> bool:
-        parent = self.source.parents[node]
-        return isinstance(parent, ast.Call) and parent.func is node
 
     def known_name(self, node: ast.Call) -> str:
         """The name of a function that is not redefined, else nothing."""

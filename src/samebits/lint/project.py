@@ -66,7 +66,7 @@ class Project:
         found: set[Source] = set()
         for name in wanted - {""}:
             parts = tuple(name.split("."))
-            fitting = [one for one in self._by_stem[parts[-1]] if one is not source and one.is_called(parts)]
+            fitting = [one for one in self._by_stem[parts[-1]] if one is not source and one.is_meant(parts)]
             if fitting:
                 found.add(max(fitting, key=lambda one: _shared(one.module, source.module)))
         return frozenset(found)
@@ -197,7 +197,7 @@ class Project:
                 for folder in folders
             )
             if is_near and not any(
-                one.is_called(parts)
+                one.is_meant(parts)
                 for parts in (tuple(name.split(".")) for name in names)
                 for one in self._by_stem[parts[-1]]
             ):

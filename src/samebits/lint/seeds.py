@@ -18,7 +18,7 @@ from samebits.lint.project import Project
 from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
-_PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
+PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 # What is given a whole namespace and reads no single argument of it to train with.
 _SHOWERS = {"print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log"}
 UNUSED = "is never read, so it seeds nothing"
@@ -153,12 +153,9 @@ class _Program:
     def reads(self, name: str) -> bool:
         """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option, or `random.seed(1)`."""
         return any(
-            node.attr == name
-            and isinstance(node.ctx, ast.Load)
-            and not (isinstance(call := source.parents[node], ast.Call) and call.func is node)
+            isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and not source.is_called(node)
             for source in self.sources
-            if name in source.words
-            for node in source.every(ast.Attribute)
+            for node in source.named[name]
         ) or any(
             node.value == name and not any(map(_is_option, source.around(node)))
             for source in self.sources
@@ -169,18 +166,16 @@ class _Program:
         """Whether parsed arguments go where their attributes cannot be followed."""
         own = {node.name for node in self._of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         # A function that parses returns a namespace, too.
-        parsing = [(source, call) for source in self.sources for name in _PARSERS for call in source.methods[name]]
+        parsing = [(source, call) for source in self.sources for name in PARSERS for call in source.methods[name]]
         holders = [source.function_of(call) for source, call in parsing]
-        makers = _PARSERS | {node.name for node in holders if isinstance(node, Function)}
+        makers = PARSERS | {node.name for node in holders if isinstance(node, Function)}
         made = [source.parents[call] for source in self.sources for name in makers for call in source.methods[name]]
         if not all(isinstance(one, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for one in made):
             return True
         names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in ast.walk(t)}
         for source in self.sources:
-            for node in source.every(ast.Name) if names & source.words else ():
-                parent = source.parents[node]
-                if node.id not in names or not isinstance(node.ctx, ast.Load):
-                    continue
+            mentions = [node for name in names for node in source.named[name] if isinstance(node, ast.Name)]
+            for parent in (source.parents[node] for node in mentions if isinstance(node.ctx, ast.Load)):
                 if isinstance(parent, ast.Call) and last_name(parent.func) not in own | _SHOWERS:
                     return True
                 if not isinstance(parent, ast.Call | ast.Attribute | ast.Return | ast.FormattedValue):

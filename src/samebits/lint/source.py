@@ -63,9 +63,14 @@ class Source:
         stem = name.rpartition(".")[0]
         return tuple(folders) if stem == "__init__" else (*folders, stem)
 
-    def is_called(self, name: Sequence[str]) -> bool:
+    def is_meant(self, name: Sequence[str]) -> bool:
         """Whether an import of that name, in its parts, may mean it."""
         return self.module[-len(name) :] == name
+
+    def is_called(self, node: ast.expr) -> bool:
+        """Whether something is a function that is called where it stands."""
+        parent = self.parents[node]
+        return isinstance(parent, ast.Call) and parent.func is node
 
     @cached_property
     def mentions(self) -> dict[str, list[ast.expr]]:
