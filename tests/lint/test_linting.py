@@ -38,6 +38,32 @@ def test_a_comment_with_a_reason_takes_a_finding_back(tmp_path: Path) -> None:
         assert codes(found(tmp_path, a=GUILTY.replace(line, text))) == ["SB106"]
 
 
+SPLIT = """import torch
+from sklearn.model_selection import train_test_split
+from torch.utils.data import random_split
+train, test = random_split(data, [8, 2])
+more, rest = train_test_split(train)
+net = torch.nn.Linear(1, 1)
+net(x).backward()
+sgd.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("seed", "expected"),
+    [
+        ("import torch", [(4, "SB111"), (5, "SB111"), (6, "SB101")]),
+        ("import random, torch; random.seed(0)", [(4, "SB111"), (5, "SB111"), (6, "SB104")]),
+        ("import torch; torch.manual_seed(0)", [(5, "SB111")]),
+    ],
+)
+def test_a_line_is_named_by_one_rule(seed: str, expected: list[tuple[int, str]], tmp_path: Path) -> None:
+    """A split that nothing seeds is told as that, and not as one of many draws, too."""
+    linted = found(tmp_path, train=SPLIT.replace("import torch", seed, 1))
+
+    assert [(line, one.rule) for one in linted.findings for line in one.lines] == expected
+
+
 def test_rules_are_chosen_by_how_their_codes_begin(tmp_path: Path) -> None:
     """What is off by default is on where it is selected; an unknown code is an error that names the known ones."""
     assert codes(found(tmp_path, LintOptions(select=("SB1",)), a=GUILTY)) == ["SB106"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -41,6 +42,8 @@ from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.signals import working_in
 from samebits.launch.supervised import unentered
+from samebits.lint.linting import lint
+from samebits.lint.rule import find_rule
 from samebits.lint.seeds import find_seed_arguments
 from samebits.runfolder.notes import Observed, Replaced, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
@@ -174,7 +177,7 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
         _verdict(inquiry, kind, notes, alike),
         trained=trained,
         divergent=_measured(pool, found.divergent),
-        causes=tuple(replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes),
+        causes=read([replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes], _files(pool)),
         unknown=None if fixes else _unknown(pool, found),
         origins=tuple(origins),
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, script))),
@@ -396,8 +399,24 @@ def _seed_notes(pool: RunPool, found: Found) -> list[str]:
     """Seeds that the script takes and does not use, where a seed may be what is missing."""
     if not any(cause.fixed_together for cause in found.causes) and found.unknown is None:
         return []
-    files = sorted({path for run in pool.runs for path in run.facts.files})
-    return [f"{one.reason} ({Site(one.path, one.line).place})" for one in find_seed_arguments(files)]
+    return [f"{one.reason} ({Site(one.path, one.line).place})" for one in find_seed_arguments(_files(pool))]
+
+
+def _files(pool: RunPool) -> list[str]:
+    """Of the user's program."""
+    return sorted({path for run in pool.runs for path in run.facts.files})
+
+
+def read(causes: Sequence[Cause], paths: Iterable[str]) -> tuple[Cause, ...]:
+    """The causes, each with the rules of `samebits lint` that say so of its line when they read the program."""
+    found = lint([path for path in paths if os.path.isfile(path)]).findings if causes else ()
+    said = {(one.path, line, one.rule) for one in found for line in one.lines}
+    return tuple(replace(cause, rules=tuple(sorted(_rules_of(cause, said)))) for cause in causes)
+
+
+def _rules_of(cause: Cause, said: set[tuple[str, int, str]]) -> set[str]:
+    here = (cause.site.path, cause.site.line) if cause.site is not None else None
+    return {rule for path, line, rule in said if (path, line) == here and cause.factor in find_rule(rule).factors}
 
 
 def _outside(inquiry: Inquiry, found: Found) -> list[str]:

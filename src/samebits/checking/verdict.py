@@ -279,6 +279,7 @@ class Cause:
         seeded_late: where a generator is seeded after it was drawn from; None where it is not, or nothing is drawn.
         distance: how far the first differing tensor lies from the pinned run's.
         divergent: the runs that showed it.
+        rules: codes of the rules of `samebits lint` that say so of its line without running it.
     """
 
     factor: str
@@ -296,6 +297,7 @@ class Cause:
     seeded_late: Site | None = None
     distance: Distance | None = None
     divergent: DivergentRuns | None = None
+    rules: tuple[str, ...] = ()
 
     @property
     @published()

@@ -10,6 +10,7 @@ from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, NoCureError, Original
 from samebits.fixing.openings import Opening, name_of
 from samebits.lint.flow import Flow
+from samebits.lint.hash_order import taken_by
 from samebits.lint.source import dotted, last_name
 
 
@@ -124,13 +125,8 @@ class Sources:
 
 def calls_at(own: Original, site: Site, names: Collection[str]) -> list[ast.Call]:
     """Calls of functions with these last names that stand at a line, or else go across it, the first one first."""
-    calls = [
-        node
-        for node in ast.walk(own.source.tree)
-        if isinstance(node, ast.Call)
-        and last_name(node.func) in names
-        and node.lineno <= site.line <= (node.end_lineno or 0)
-    ]
+    calls = [call for name in names for call in own.source.methods[name]]
+    calls = [call for call in calls if call.lineno <= site.line <= (call.end_lineno or 0)]
     # A chain of calls begins on another line than the name of its last one.
     exact = [call for call in calls if site.line in (call.lineno, call.func.end_lineno)]
     return sorted(exact or calls, key=lambda call: (call.lineno, call.col_offset))
@@ -223,31 +219,11 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
     return [edit for node in (call, *inner) for edit in wrapped(own, node, "sorted(", ")")]
 
 
-# Functions that take the members of what they are given in its order.
-_TAKERS = {"enumerate", "zip", "zip_longest", "accumulate", "combinations", "deque", "extend", "fromiter", "islice"}
-_TAKERS |= {"permutations", "chain", "cycle", "dict", "filter", "from_iterable", "fromkeys", "iter", "join", "map"}
-_TAKERS |= {"product", "reduce", "starmap", "sum", "min", "max", "sorted", "repr", "str", "reversed", "list", "tuple"}
-_TAKERS |= {"array", "tensor"}
-
-
 def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
     """Sets whose order a line takes."""
-    own = files.at(site)
-    of = files.flow.of
+    own, of = files.at(site), files.flow.of
     for node in ast.walk(own.source.tree):
-        found: list[ast.expr] = []
-        match node:
-            case ast.For() | ast.AsyncFor() | ast.comprehension():
-                found = [node.iter]
-            case ast.Call() if last_name(node.func) in _TAKERS:
-                found = node.args
-            case ast.Starred() | ast.YieldFrom():
-                found = [node.value] if node.value else []
-            case ast.Assign(targets=[ast.Tuple() | ast.List()]):
-                found = [node.value]
-            case ast.AugAssign():
-                found = [node.value]
-        for one in found:
+        for one in taken_by(node):
             if one.lineno <= site.line <= (one.end_lineno or 0) and of(one).order_depends_on:
                 yield own, one
 
@@ -301,7 +277,7 @@ def _made(own: Original, node: ast.expr) -> list[ast.expr]:
     if not isinstance(node, ast.Name):
         return [node]
     here = own.source.function_of(node)
-    mentions = own.source.mentions.get(node.id, [])
+    mentions = own.source.mentions[node.id]
     if not isinstance(here, ast.Module):
         mentions = [one for one in mentions if own.source.function_of(one) is here]
     for one in mentions:
@@ -393,11 +369,10 @@ def steady_flag(files: Sources, wanted: Wanted) -> Cure:
     """The other value of a flag that a line sets, such as `torch.backends.cudnn.benchmark = True`."""
     flag, _, value = wanted.called.partition(" = ")
     own, edits = files.at(wanted.place), list[Edit]()
-    for node in ast.walk(own.source.tree):
-        match node:
-            case ast.Assign(value=ast.Constant() as old, lineno=wanted.place.line):
-                if flag.rpartition(".")[2] in map(last_name, node.targets):
-                    edits.append(Edit(*own.span(old), str(value != "True")))
+    for node in own.source.every(ast.Assign):
+        is_it = node.lineno == wanted.place.line and flag.rpartition(".")[2] in map(last_name, node.targets)
+        if is_it and isinstance(node.value, ast.Constant):
+            edits.append(Edit(*own.span(node.value), str(value != "True")))
     if not edits:
         raise NoCureError(f"the line does not set {flag} to a constant")
     effect = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"

@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from samebits.base.errors import PatchError
 from samebits.base.sites import shown_path
-from samebits.lint.source import Source, parse
+from samebits.lint.source import Source, UnreadableError, parsed
 
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 # Only a line feed ends a line of a diff.
@@ -66,7 +66,7 @@ class Original:
     @cached_property
     def source(self) -> Source:
         """Parsed."""
-        return parse(self.path, self.text)
+        return parsed(self.path, self.text)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -143,7 +143,7 @@ def original(path: str, content: bytes) -> Original:
         text = content.decode(encoding)
         found = Original(path, content, encoding, text)
         found.source  # noqa: B018
-    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, LookupError, UnreadableError) as error:
         raise NoCureError(f"{shown_path(path)} cannot be read as Python: {error}") from error
     if text.encode(encoding) != content:
         raise NoCureError(f"{shown_path(path)} would not stay as it is in its encoding, {encoding}")
@@ -178,12 +178,6 @@ class FileChange:
     def _lines(self) -> tuple[list[str], list[str]]:
         before, after = (_DIFFED.findall(content.decode(self.encoding)) for content in (self.before, self.after))
         return before, after
-
-
-def changed(originals: Mapping[str, Original], edits: Mapping[str, Sequence[Edit]]) -> list[FileChange]:
-    """The files that edits change; raises NoCureError."""
-    made = [originals[path].changed(own) for path, own in edits.items()]
-    return [one for one in made if one.before != one.after]
 
 
 def write_all(changes: Sequence[FileChange]) -> None:

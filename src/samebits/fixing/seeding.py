@@ -17,8 +17,8 @@ from samebits.fixing.openings import (
     name_of,
     seed_constant,
 )
-from samebits.lint.seeds import seed_options
-from samebits.lint.source import Function, last_name, parameters
+from samebits.lint.seeds import PARSERS, seed_options
+from samebits.lint.source import Function, is_none, last_name, parameters
 
 # Of each factor: the module, and what seeds its generator.
 _SEEDERS = {
@@ -27,7 +27,6 @@ _SEEDERS = {
     "python-rng": ("random", "seed"),
 }
 _ONE_OF_THEM = "its losses are those of one seed, of all that it may have drawn"
-_PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 
 
 def _seeds(own: Original, factor: str, seed: str) -> str:
@@ -47,8 +46,7 @@ def seed_moved(files: Sources, wanted: Wanted) -> Cure:
     holder = own.source.parents[seed]
     if isinstance(holder, Function) and _names(seed) & {one.arg for one, _ in parameters(holder.args)}:
         # The seed of `def set_seed(seed)`: its call is moved.
-        calls = [node for node in ast.walk(own.source.tree) if isinstance(node, ast.Call)]
-        calls = [call for call in calls if last_name(call.func) == holder.name]
+        calls = own.source.methods[holder.name]
         if len(calls) != 1:
             raise NoCureError(f"{holder.name} is called more than once, or in another file")
         block, seed = block_of(own, calls[0].lineno)
@@ -96,17 +94,14 @@ def _has_its_lines(own: Original, node: ast.stmt) -> bool:
 def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
     """Through the script's own `--seed`: where nothing reads it, it is given to the generator."""
     own = files.script(wanted)
-    for option in seed_options([own.source]):
-        if not option.is_unread:
-            continue
-        edits = list(_default(own, option.call)) if option.is_none else []
+    for call, option in seed_options(own.source, is_read=False):
+        edits = list(_default(own, call)) if option.is_none else []
         for statement, namespace in _parsings(own):
             if any(_is_before(own, site, statement) for site in _sites(wanted)):
                 continue
             at = own.end_of_line(statement.end_lineno or 0)
             indent = own.lines[statement.lineno - 1][: statement.col_offset]
-            call = _seeds(own, wanted.factor, f"{namespace}.{option.name}")
-            edits.append(Edit(at, at, f"\n{indent}{call}"))
+            edits.append(Edit(at, at, f"\n{indent}{_seeds(own, wanted.factor, f'{namespace}.{option.name}')}"))
             return Cure(
                 {own.path: edits},
                 f"seeds with {option.shown}, which was never used",
@@ -119,9 +114,9 @@ def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
 def seed_of_default(files: Sources, wanted: Wanted) -> Cure:
     """A number in the place of None as the default of `--seed`, where the script seeds as soon as it is given."""
     own = files.script(wanted)
-    for option in seed_options([own.source]):
-        if option.is_none and not option.is_unread and _seeds_with(own, option.name):
-            return Cure({own.path: [*_default(own, option.call)]}, f"gives {option.shown} a default", _ONE_OF_THEM)
+    for call, option in seed_options(own.source, is_read=True):
+        if option.is_none and _seeds_with(own, option.name):
+            return Cure({own.path: [*_default(own, call)]}, f"gives {option.shown} a default", _ONE_OF_THEM)
     raise NoCureError("the script has no option for a seed that is None unless it is given")
 
 
@@ -151,13 +146,13 @@ def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
     """Statements that parse the command line, each with the name that the arguments get."""
     parsing = [
         holder.name
-        for node in ast.walk(own.source.tree)
-        if isinstance(node, ast.Return) and call_name(node.value or node) in _PARSERS
+        for node in own.source.every(ast.Return)
+        if call_name(node.value or node) in PARSERS
         for holder in own.source.around(node)
         if isinstance(holder, Function)
     ]
-    for node in ast.walk(own.source.tree):
-        if isinstance(node, ast.Assign) and call_name(node.value) in {*_PARSERS, *parsing}:
+    for node in own.source.every(ast.Assign):
+        if call_name(node.value) in {*PARSERS, *parsing}:
             target = node.targets[0]
             first = target.elts[0] if isinstance(target, ast.Tuple) else target
             # Not where a function of its own changes and returns them.
@@ -171,7 +166,7 @@ def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
 
 def _seeds_with(own: Original, name: str) -> bool:
     """Whether something is seeded with a variable or attribute of a name."""
-    calls = (node for node in ast.walk(own.source.tree) if "seed" in call_name(node).lower())
+    calls = (call for name, found in own.source.methods.items() if "seed" in name.lower() for call in found)
     return any(last_name(inner) == name for call in calls for inner in ast.walk(call) if inner is not call)
 
 
@@ -223,17 +218,8 @@ def seed_above_all(files: Sources, wanted: Wanted) -> Cure:
 
 _SEEDED = {"manual_seed", "manual_seed_all", "seed", "seed_all", "default_rng", "RandomState", "Random", "SeedSequence"}
 _SEEDED |= {"seed_everything", "set_seed", "PCG64", "MT19937", "Philox", "PRNGKey"}
-_SEEDLESS = {
-    "default_rng",
-    "RandomState",
-    "Random",
-    "SeedSequence",
-    "PCG64",
-    "MT19937",
-    "Philox",
-    "SFC64",
-    "SystemRandom",
-}
+_SEEDLESS = {"default_rng", "RandomState", "Random", "SeedSequence", "SystemRandom"}
+_SEEDLESS |= {"PCG64", "MT19937", "Philox", "SFC64"}
 _ONCE = {"main", "__init__", "setup", "prepare_data"}
 _BRANCHES = (ast.IfExp, ast.BoolOp)
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.FormattedValue)
@@ -321,15 +307,13 @@ def _is_in_workers(own: Original, holder: ast.AST) -> bool:
         return True
     if not isinstance(holder, Function):
         return False
-    given = [
-        node for node in ast.walk(own.source.tree) if isinstance(node, ast.keyword) and node.arg == "worker_init_fn"
-    ]
+    given = [node for node in own.source.every(ast.keyword) if node.arg == "worker_init_fn"]
     return holder.name == "__iter__" or any(last_name(one.value) == holder.name for one in given)
 
 
 def _is_called_once(own: Original, holder: ast.AST) -> bool:
     """Whether a function of this file is called at one place, outside of functions and loops."""
-    mentions = own.source.mentions.get(getattr(holder, "name", ""), [])
+    mentions = own.source.mentions[getattr(holder, "name", "")]
     if len(mentions) != 1 or not isinstance(own.source.parents[mentions[0]], ast.Call):
         return False
     outer = own.source.function_of(mentions[0])
@@ -348,8 +332,7 @@ def seed_given(files: Sources, wanted: Wanted) -> Cure:
     """A seed for what was made without one: `default_rng()`, `random.Random()`, `torch.seed()`, `generator.seed()`."""
     own, edits, openings = files.at(wanted.place), list[Edit](), list[Opening]()
     for call in calls_at(own, wanted.place, _SEEDLESS | {"seed", "seed_all"}):
-        is_empty = all(isinstance(one, ast.Constant) and one.value is None for one in _given(call))
-        if not is_empty:
+        if not all(map(is_none, _given(call))):
             continue
         text, needed = _number(own, call)
         (_, first), (_, stop) = own.span(call.func), own.span(call)

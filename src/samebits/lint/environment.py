@@ -12,16 +12,18 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 KNOWN = (*THREADS, "PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES")
 
 
-def set_in(source: Source) -> Iterator[tuple[str, ast.AST]]:
+def settings(source: Source) -> Iterator[tuple[str, ast.AST]]:
     """Names that a file sets, each with the place."""
+    if not {"environ", "putenv"} & source.words:
+        return
     for node in source.every(ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Subscript) and source.qualified(target.value) == "os.environ":
                 yield from _named(target.slice, node)
     for name in ("os.environ.setdefault", "os.putenv"):
-        for call in source.calls.get(name, ()):
+        for call in source.calls[name]:
             yield from _named(call.args[0] if call.args else None, call)
-    for call in source.calls.get("os.environ.update", ()):
+    for call in source.calls["os.environ.update"]:
         for keyword in call.keywords:
             yield from [(keyword.arg, call)] if keyword.arg else []
         for key in call.args[0].keys if call.args and isinstance(call.args[0], ast.Dict) else []:

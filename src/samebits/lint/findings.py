@@ -75,3 +75,6 @@ class Finding:
 def _line_of(node: ast.AST) -> int:
     line: int = node.lineno  # type: ignore[attr-defined]
     return line
+
+
+Findings = Iterable[Finding]

@@ -27,7 +27,7 @@ from samebits.lint.shapes import (
 from samebits.lint.source import Function, Source, dotted, last_name, parameters
 
 # Each reading knows what the one before has learned of functions and classes.
-READINGS = 5
+READINGS = 3
 _COMPREHENSIONS = {ast.SetComp: "set", ast.ListComp: "list", ast.GeneratorExp: "list", ast.DictComp: "dict"}
 
 
@@ -59,7 +59,7 @@ class Flow:
 
     def note(self, node: ast.AST, shape: Shape) -> Shape:
         """What is looked at twice is either."""
-        self.shapes[node] = join(self.shapes.get(node, NEVER), shape)
+        self.shapes[node] = join(self.shapes[node], shape) if node in self.shapes else shape
         return shape
 
     def learn(self, name: str, value: Shape) -> None:

@@ -98,8 +98,9 @@ class Following:
             case ast.Return():
                 function = source.function_of(node)
                 name = function.name if isinstance(function, Function) else ""
-                own = self.project.functions.get(name, ())
-                return [*self.project.methods(name)] if len(own) == 1 else []
+                own = self.project.functions[name]
+                users = self.project.sources if len(own) == 1 else ()
+                return [(one, call) for one in users for call in one.methods[name]]
         return []
 
     def own(self, source: Source, function: ast.expr) -> tuple[Source, Function] | None:
@@ -114,18 +115,18 @@ class Following:
         place = call.args.index(node) + is_method  # type: ignore[arg-type]
         if place >= len(names):
             return []
-        own = [one for one in source.named.get(names[place], ()) if source.function_of(one) is function]
+        own = [one for one in source.named[names[place]] if source.function_of(one) is function]
         return [] if any(_sorts(source, one) for one in own) else [(source, one) for one in own]
 
     def mentions(self, source: Source, target: ast.AST, after: ast.AST) -> list[tuple[Source, ast.AST]]:
         """Where a name is read later on in its function; of an attribute of self, anywhere in its class."""
         name, here, holder = dotted(target), source.function_of(after), class_around(source, after)
         end = (after.end_lineno or 0, after.end_col_offset or 0)  # type: ignore[attr-defined]
-        own = [node for node in source.mentions.get(name, ()) if isinstance(node.ctx, ast.Load)]  # type: ignore[attr-defined]
+        own = [node for node in source.mentions[name] if isinstance(node.ctx, ast.Load)]  # type: ignore[attr-defined]
         if name.startswith("self."):
             own = [node for node in own if class_around(source, node) is holder]
         else:
-            near = [node for node in source.mentions.get(name, ()) if source.function_of(node) is here]
+            near = [node for node in source.mentions[name] if source.function_of(node) is here]
             later = [node for node in near if (node.lineno, node.col_offset) >= end]
             # From where the name stands for something else, it holds this no more.
             stored = next((node for node in later if isinstance(node.ctx, ast.Store)), None)  # type: ignore[attr-defined]

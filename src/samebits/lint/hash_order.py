@@ -12,11 +12,9 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from samebits.lint.findings import ADDRESS, LISTS, LOOPS, NUMBERS, SILENT, WEAK, Finding
 from samebits.lint.flow import Flow
-from samebits.lint.project import Project
 from samebits.lint.shapes import ADDRESSED, INT, UNKNOWN
 from samebits.lint.source import Source, dotted, last_name, read_sources
 
@@ -28,30 +26,28 @@ _BLIND = _BLIND_BUILTINS | _LOGGING
 _BLIND |= {"union", "intersection", "difference", "symmetric_difference", "difference_update", "intersection_update"}
 _BLIND |= {"isdisjoint", "issubset", "issuperset", "fsum", "isin", "nlargest", "nsmallest"}
 _BLIND_IN_NUMPY = {"np.unique", "np.sort", "numpy.unique", "numpy.sort"}
-_CHOOSING = {"sorted", "min", "max", "nlargest", "nsmallest"}  # blind, unless a key lets members tie
+CHOOSING = {"sorted", "min", "max", "nlargest", "nsmallest"}  # blind, unless a key lets members tie
 _TOTAL_KEYS = {"str", "repr", "int", "float", "ord", "fspath"}
 # These give back what they are given.
 _KEEPING = {"copy", "deepcopy", "tqdm", "track"}
 # These see the order. What comes out of them can still be levelled, as in `sorted(list(words))`, unless it is ranked.
-_ORDERING = {
+ORDERING = {
     **dict.fromkeys(["list", "tuple", "enumerate", "zip", "zip_longest"], NUMBERS),
     **dict.fromkeys(["accumulate", "combinations", "deque", "extend", "fromiter", "islice", "permutations"], LISTS),
     **dict.fromkeys(["chain", "cycle", "dict", "filter", "from_iterable", "fromkeys", "imap", "iter", "join"], LOOPS),
     **dict.fromkeys(["map", "product", "reduce", "starmap", "writelines"], LOOPS),
     **dict.fromkeys(["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector"], NUMBERS),
-    **dict.fromkeys(["str", "repr", "sum", *_CHOOSING], WEAK),
+    **dict.fromkeys(["str", "repr", "sum", *CHOOSING], WEAK),
 }
 # What is put into these comes out in the order of its first members that differ.
-_HEAPS = {"heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right", "put", "put_nowait"}
+HEAPS = {"heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right", "put", "put_nowait"}
 _RANKING = {"enumerate", "zip", "zip_longest", "islice"}
 _RANKING |= {"accumulate", "combinations", "permutations", "cycle", "reduce"}
 _COMPREHENSIONS = {ast.SetComp: SILENT, ast.ListComp: LISTS, ast.GeneratorExp: LOOPS, ast.DictComp: LOOPS}
+# What may use an order, besides the name `hash`.
+_USING = (ast.For, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.YieldFrom, ast.Starred)
+_USING += (ast.Tuple, ast.List, ast.AugAssign, ast.BinOp, ast.Compare, ast.Call)  # type: ignore[assignment]
 _ADDRESS = frozenset({ADDRESS})
-
-_HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
-_SET_NAMES = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
-# What they make is found by keys, or is one thing: the order is lost, or somebody else's business.
-_UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", *_CHOOSING}
 
 # Where, why, how likely it matters, and what it depends on.
 _Use = tuple[ast.AST, str, int, frozenset[str]]
@@ -70,95 +66,32 @@ def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
 
 def hash_order_in(source: Source, flow: Flow) -> list[Finding]:
     """The same of one file, where it is known what its expressions may be."""
-    uses = (use for use in _Uses(source, flow).all() if use[2] > SILENT and use[3])
     best: dict[int, Finding] = {}
-    for finding in sorted((Finding.at(source, *use) for use in uses), key=lambda finding: -finding.weight):
+    for _, finding in sorted(uses_in(source, flow), key=lambda use: -use[1].weight):
         best.setdefault(finding.line, finding)
     return [*best.values()]
 
 
-class Ordered(NamedTuple):
-    """A use of the order of hashes in a file, and what is in that order."""
-
-    source: Source
-    node: ast.AST
-    finding: Finding
-
-    @property
-    def iterated(self) -> list[ast.expr]:
-        """The set itself, as an expression."""
-        match self.node:
-            case ast.For(iter=one) | ast.Starred(value=one) | ast.YieldFrom(value=one) | ast.AugAssign(value=one):
-                return [one]
-            case ast.Call(func=ast.Name(id="hash" | "id")):
-                return []
-            case ast.Call(args=found):
-                return [] if last_name(self.node.func) in _UNORDERED else [self.node, *found]
-        return [self.node] if isinstance(self.node, ast.expr) else []
+def uses_in(source: Source, flow: Flow) -> Iterator[tuple[ast.AST, Finding]]:
+    """Every use of such an order in a file that may matter to somebody, with the place."""
+    for use in _Uses(source, flow).all():
+        _, _, weight, depends_on = use
+        if weight > SILENT and depends_on:
+            yield use[0], Finding.at(source, *use)
 
 
-def set_orders(project: Project) -> Iterator[Ordered]:
-    """The same of every file in which what may be a set is iterated, knowing the files that it imports."""
-    for source in project.sources:
-        if source not in project.orders:
-            project.orders[source] = [*_orders(project, source)]
-        yield from project.orders[source]
-
-
-def _orders(project: Project, source: Source) -> Iterator[Ordered]:
-    parts = {part for one in _iterated(source) for part in ast.walk(one)}
-    names = {*map(last_name, parts)}
-    others = sorted((one for one in project.imports_of(source) if names & _set_names(one)), key=lambda one: one.path)
-    calls = [call for name in ("hash", "id") for call in source.calls.get(name, ())]
-    keys = [
-        keyword for keyword in source.every(ast.keyword) if keyword.arg == "key" and last_name(keyword.value) == "id"
-    ]
-    known = _set_names(source).union(*map(_set_names, others))
-    if calls or keys or names & known or any(map(_makes_a_set, parts)):
-        for use in _Uses(source, project.flow(source, others)).all():
-            if use[2] > SILENT and use[3]:
-                found = Ordered(source, use[0], Finding.at(source, *use))
-                # What is a set only because some caller gave one, or because two functions have one name, is not told.
-                shown = [part for one in found.iterated for part in ast.walk(one)]
-                if "set" not in found.finding.reason or any(
-                    _makes_a_set(part) or last_name(part) in known for part in shown
-                ):
-                    yield found
-
-
-def _iterated(source: Source) -> list[ast.expr]:
-    found = [node.iter for node in source.every(ast.For, ast.comprehension)]
-    found += [one for name in _ORDERING for call in source.methods.get(name, ()) for one in call.args]
-    return [*found, *(one.value for one in source.every(ast.Starred, ast.YieldFrom))]
-
-
-def _set_names(source: Source) -> set[str]:
-    """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
-    names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]
-    made += [one for name in _SET_NAMES for one in source.named.get(name, ())]
-    for one in made:
-        inner: ast.AST = one
-        for outer in source.around(one):
-            match outer:
-                case ast.Call() if inner in outer.args and last_name(outer.func) not in _HOLDING:
-                    break
-                case ast.comprehension() | ast.Compare():
-                    break
-                case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-                    names |= {*map(last_name, outer.targets if isinstance(outer, ast.Assign) else [outer.target])}
-                case ast.arg():
-                    names.add(outer.arg)
-                case ast.Return():
-                    names.add(getattr(source.function_of(outer), "name", ""))
-            inner = outer
-    for given in source.every(ast.Return):
-        if given.value is not None and last_name(given.value) in names:
-            names.add(getattr(source.function_of(given), "name", ""))
-    return names - {""}
-
-
-def _makes_a_set(node: ast.AST) -> bool:
-    return isinstance(node, ast.Set | ast.SetComp) or last_name(node) in _SET_NAMES
+def taken_by(node: ast.AST) -> Sequence[ast.expr]:
+    """What a statement or an expression takes the members of, in their order."""
+    match node:
+        case ast.For(iter=one) | ast.AsyncFor(iter=one) | ast.comprehension(iter=one):
+            return [one]
+        case ast.Starred(value=one) | ast.YieldFrom(value=one) | ast.AugAssign(value=one):
+            return [one]
+        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=one):
+            return [one]
+        case ast.Call(args=given) if last_name(node.func) in {*ORDERING, "reversed", "array", "tensor"}:
+            return given
+    return []
 
 
 def matters(source: Source, flow: Flow, node: ast.AST) -> int:
@@ -173,7 +106,7 @@ class _Uses:
         self.source, self.flow = source, flow
 
     def all(self) -> Iterator[_Use]:
-        for node in ast.walk(self.source.tree):
+        for node in (*self.source.named["hash"], *self.source.every(*_USING)):
             yield from self.at(node)
 
     def at(self, node: ast.AST) -> Iterator[_Use]:
@@ -206,7 +139,7 @@ class _Uses:
                 *map(of, node.comparators),
             ):
                 yield node, "compares id()", NUMBERS, _ADDRESS
-            case ast.Name(id="hash", ctx=ast.Load()) if self.is_builtin(node) and not self.is_called(node):
+            case ast.Name(id="hash", ctx=ast.Load()) if self.is_builtin(node) and not self.source.is_called(node):
                 yield node, "depends on hash()", NUMBERS, UNKNOWN.hash_depends_on
             case ast.Call():
                 yield from self.at_call(node)
@@ -219,15 +152,15 @@ class _Uses:
             hashed = [node.func.value] if isinstance(node.func, ast.Attribute) else node.args
             depends_on = frozenset[str]().union(*(of(one).hash_depends_on for one in hashed))
             yield node, "depends on hash()", NUMBERS, depends_on
-        elif name in _ORDERING:
+        elif name in ORDERING:
             reason = {"sum": "sums over a set"}.get(name, f"orders a set with {name}()")
-            reason = f"leaves ties to the order of a set: {name}() with a key" if name in _CHOOSING else reason
-            yield node, reason, min(self.matters_to(node), _ORDERING[name]), order
+            reason = f"leaves ties to the order of a set: {name}() with a key" if name in CHOOSING else reason
+            yield node, reason, min(self.matters_to(node), ORDERING[name]), order
         if name == "pop" and isinstance(node.func, ast.Attribute):
             yield node, "takes a member of a set with pop()", LOOPS, of(node.func.value).order_depends_on
         if any(keyword.arg == "key" and self.gives_address(keyword.value) for keyword in node.keywords):
             yield node, "orders by id()", NUMBERS, _ADDRESS
-        if name in _HEAPS and any(ADDRESSED in map(of, _members(argument)) for argument in node.args):
+        if name in HEAPS and any(ADDRESSED in map(of, _members(argument)) for argument in node.args):
             yield node, "orders by id()", NUMBERS, _ADDRESS
         if "seed" in name and ADDRESSED in map(of, node.args):
             yield node, "seeds with id()", NUMBERS, _ADDRESS
@@ -238,10 +171,6 @@ class _Uses:
         """Whether a name is the builtin, not redefined."""
         shape = self.flow.of(node)
         return shape.kind == "maker" and bool(shape.name)
-
-    def is_called(self, node: ast.expr) -> bool:
-        parent = self.source.parents[node]
-        return isinstance(parent, ast.Call) and parent.func is node
 
     def known_name(self, node: ast.Call) -> str:
         """The name of a function that is not redefined, else nothing."""
@@ -301,13 +230,13 @@ class _Uses:
         name = self.known_name(call)
         if isinstance(self.source.parents[call], ast.Raise):
             return SILENT
-        if name in _CHOOSING and _may_tie(call):
+        if name in CHOOSING and _may_tie(call):
             return min(self.matters(call), WEAK) if name == "sorted" else WEAK
         if name in _BLIND or (name == "sum" and self.flow.of(call.args[0]).member == INT):
             return SILENT  # integers add up to the same, floats round in another way in another order
         if name == "sum":
             return WEAK
-        is_passed_on = name in _KEEPING or (name in _ORDERING and name not in _RANKING)
+        is_passed_on = name in _KEEPING or (name in ORDERING and name not in _RANKING)
         return self.matters(call) if is_passed_on else NUMBERS
 
     def is_blind(self, node: ast.stmt) -> bool:
@@ -370,7 +299,7 @@ def is_numbering(body: Sequence[ast.stmt]) -> bool:
 def is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
     """Whether, after a statement, nothing looks at the order of a list before it is sorted, if ever."""
     end, here = (after.end_lineno or 0, after.end_col_offset or 0), source.function_of(after)
-    mentions = source.mentions.get(name, [])
+    mentions = source.mentions[name]
     nearby = [node for node in mentions if source.function_of(node) is here]
     later = [_use_of(source, node) for node in nearby if (node.lineno, node.col_offset) >= end]
     telling = [use for use in later if use != "blind"]

@@ -41,7 +41,7 @@ lognormvariate paretovariate triangular vonmisesvariate weibullvariate getrandbi
 """
 _TORCH = """
 rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like nn.functional.dropout
-utils.data.random_split nn.init.normal_ nn.init.uniform_ nn.init.xavier_uniform_ nn.init.xavier_normal_
+nn.init.normal_ nn.init.uniform_ nn.init.xavier_uniform_ nn.init.xavier_normal_
 nn.init.kaiming_uniform_ nn.init.kaiming_normal_ nn.init.orthogonal_ nn.init.trunc_normal_
 """
 # Modules of torch.nn whose parameters are drawn.
@@ -55,7 +55,7 @@ DRAWS = {
     "torch": [f"torch.{name}" for name in _TORCH.split()],
 }
 LAYERS = _LAYERS.split()
-GENERATOR_KEYWORDS = {"generator", "random_state"}
+GENERATOR_KEYWORDS = {"generator", "random_state", "seed"}
 # Makers of a generator of one's own, and the place of its seed.
 GENERATORS = {
     "numpy.random.default_rng": "seed",
@@ -69,7 +69,8 @@ ENTROPY = {
     *("os.getpid", "os.urandom", "uuid.uuid1", "uuid.uuid4", "secrets.randbits", "secrets.randbelow"),
     *("secrets.token_bytes", "random.SystemRandom", "torch.seed", "time.clock"),
 }
-# What splits or samples data: whose generator it draws from, where it comes from, and what must be True for it to draw.
+# What splits or samples data, which SB111 speaks of: whose generator it draws from, where it comes from, and what must
+# be True for it to draw.
 SPLITS = {
     "random_split": ("torch", ("torch",), ""),
     "train_test_split": ("numpy", ("sklearn",), ""),

@@ -132,8 +132,9 @@ def _lint(paths: Sequence[str | Path], options: LintOptions, chosen: Sequence[Ru
 
 def _found(chosen: Iterable[Rule], project: Project) -> Iterator[Finding]:
     for rule in chosen:
-        for one in rule.find(project):
-            yield replace(one, rule=rule.code, level=rule.level)
+        for source in project.sources:
+            for one in rule.find(project, source):
+                yield replace(one, rule=rule.code, level=rule.level)
 
 
 def _chosen(options: LintOptions) -> list[Rule]:

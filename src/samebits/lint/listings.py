@@ -7,35 +7,36 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from samebits.lint.findings import SILENT, Finding
+from samebits.lint.findings import SILENT, Finding, Findings
 from samebits.lint.following import Following
 from samebits.lint.hash_order import matters
 from samebits.lint.project import Project, value_of
 from samebits.lint.source import Source, last_name
 
+# Their last names.
+NAMES = ("listdir", "scandir", "walk", "glob", "iterdir")
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
 # What is called so has a method `glob`; file systems of other libraries have one, too, which sorts.
 _PATH = re.compile(r"path|dir|root|folder|/", re.IGNORECASE)
 _METHODS = ("iterdir", "rglob", "glob")
 
 
-def listings(project: Project, kind: str) -> Iterator[Finding]:
+def listings(project: Project, source: Source, kind: str) -> Findings:
     """Unsorted listings by what their order is used for: order, slice, or zip with another one."""
-    for source in project.sources:
-        pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
-        for call in _calls(source):
-            if _is_walked_in_order(source, call) or matters(source, project.flow(source), call) == SILENT:
-                continue
-            uses = Following(project).uses(source, call)
-            for use in uses:
-                finding = Finding.at(source, call, f"lists files in no order, and that {use.how}")
-                if use.call is not None:
-                    pairs[use.call][call] = finding
-                elif use.kind == kind == uses[0].kind or (use.kind == kind and uses[0].call is not None):
-                    yield finding
-                    break
-        for found in pairs.values() if kind == "zip" else ():
-            yield from found.values() if len(found) > 1 else ()
+    pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
+    for call in _calls(source):
+        uses = [] if _is_walked_in_order(source, call) else Following(project).uses(source, call)
+        if not uses or matters(source, project.flow(source), call) == SILENT:
+            continue
+        for use in uses:
+            finding = Finding.at(source, call, f"lists files in no order, and that {use.how}")
+            if use.call is not None:
+                pairs[use.call][call] = finding
+            elif use.kind == kind == uses[0].kind or (use.kind == kind and uses[0].call is not None):
+                yield finding
+                break
+    for found in pairs.values() if kind == "zip" else ():
+        yield from found.values() if len(found) > 1 else ()
 
 
 def _is_path(source: Source, node: ast.expr) -> bool:
@@ -59,9 +60,9 @@ def _is_walked_in_order(source: Source, call: ast.Call) -> bool:
 def _calls(source: Source) -> Iterator[ast.Call]:
     """What lists a folder."""
     for name in _FUNCTIONS:
-        yield from source.calls.get(name, ())
+        yield from source.calls[name]
     for name in _METHODS:
-        for call in source.methods.get(name, ()):
+        for call in source.methods[name]:
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             is_path = owner is not None and (name != "glob" or _is_path(source, owner))
             if is_path and not source.qualified(call.func).startswith("glob."):

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from samebits.lint.flow import Flow
-from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, is_seed_helper
-from samebits.lint.source import Function, Source, dotted, last_name, parameters
+from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, SPLITS, is_seed_helper
+from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, parameters
 
+P = ParamSpec("P")
+Q = TypeVar("Q")
+T = TypeVar("T")
+# What loaders are called from which a model is evaluated.
+EVALUATION = re.compile(r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter)?", re.IGNORECASE)
 _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
+
+
+def remembered(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
+    """A method whose answers are kept, each for its arguments."""
+
+    def answer(project: Project, /, *given: P.args, **named: P.kwargs) -> T:
+        known, key = project.known[ask.__name__], (*given, *named.items())
+        if key not in known:
+            known[key] = ask(project, *given, **named)
+        found: T = known[key]
+        return found
+
+    return answer
 
 
 class Project:
@@ -23,69 +43,43 @@ class Project:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
-        self._imports: dict[Source, frozenset[Source]] = {}
-        self._closures: dict[Source, frozenset[Source]] = {}
-        self._together: dict[Source, frozenset[Source]] = {}
-        self._seeds: dict[Source, frozenset[str]] = {}
-        self._flows: dict[tuple[Source, ...], Flow] = {}
-        self.orders: dict[Source, list[Any]] = {}  # what `hash_order` has found in a file
+        self.known: dict[str, dict[Any, Any]] = defaultdict(dict)
 
-    # ---- calls
-
-    def calls(self, *names: str) -> Iterator[tuple[Source, ast.Call]]:
-        """Calls of what is qualified so."""
-        for source in self.sources:
-            for name in names:
-                for call in source.calls.get(name, ()):
-                    yield source, call
-
-    def methods(self, *names: str) -> Iterator[tuple[Source, ast.Call]]:
-        """Calls of whatever is called so, of any object."""
-        for source in self.sources:
-            for name in names:
-                for call in source.methods.get(name, ()):
-                    yield source, call
+    @remembered
+    def once(self, ask: Callable[[Project, Q], T], about: Q) -> T:
+        """What a function says of something here, asked once."""
+        return ask(self, about)
 
     # ---- files
 
     @cached_property
     def _by_stem(self) -> dict[str, list[Source]]:
-        found = defaultdict(list)
-        for source in self.sources:
-            path = PurePath(source.path)
-            found[path.parent.name if path.stem == "__init__" else path.stem].append(source)
-        return found
+        return Index(("".join(source.module[-1:]), source) for source in self.sources)
 
+    @remembered
     def imports_of(self, source: Source) -> frozenset[Source]:
         """The files among these that a file imports: of several with a fitting name, the nearest."""
-        if source not in self._imports:
-            self._imports[source] = frozenset(self._find_imports(source))
-        return self._imports[source]
-
-    def _find_imports(self, source: Source) -> set[Source]:
         wanted = {alias.name for node in source.every(ast.Import) for alias in node.names}
         for node in source.every(ast.ImportFrom):
             wanted |= {f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names}
             wanted.add(node.module or "")
         found: set[Source] = set()
-        here = PurePath(source.path).parts
         for name in wanted - {""}:
             parts = tuple(name.split("."))
-            fitting = [one for one in self._by_stem.get(parts[-1], ()) if one is not source and _fits(one, parts)]
+            fitting = [one for one in self._by_stem[parts[-1]] if one is not source and one.is_meant(parts)]
             if fitting:
-                found.add(max(fitting, key=lambda one: _shared(PurePath(one.path).parts, here)))
-        return found
+                found.add(max(fitting, key=lambda one: _shared(one.module, source.module)))
+        return frozenset(found)
 
+    @remembered
     def closure(self, source: Source) -> frozenset[Source]:
         """A file and all that it imports, directly or not."""
-        if source not in self._closures:
-            found, waiting = {source}, [source]
-            while waiting:
-                new = self.imports_of(waiting.pop()) - found
-                found |= new
-                waiting += new
-            self._closures[source] = frozenset(found)
-        return self._closures[source]
+        found, waiting = {source}, [source]
+        while waiting:
+            new = self.imports_of(waiting.pop()) - found
+            found |= new
+            waiting += new
+        return frozenset(found)
 
     @cached_property
     def entries(self) -> list[Source]:
@@ -94,52 +88,48 @@ class Project:
 
     @cached_property
     def _entries_of(self) -> dict[Source, list[Source]]:
-        found = defaultdict(list)
-        for entry in self.entries:
-            for source in self.closure(entry):
-                found[source].append(entry)
-        return found
+        return Index((source, entry) for entry in self.entries for source in self.closure(entry))
 
     def entries_of(self, source: Source) -> list[Source]:
         """The scripts that a file is part of."""
-        return self._entries_of.get(source, [])
+        return self._entries_of[source]
 
+    @remembered
     def together(self, source: Source) -> frozenset[Source]:
         """A file with every script that it is part of, and all of theirs."""
-        if source not in self._together:
-            scripts = (self.closure(entry) for entry in self.entries_of(source))
-            self._together[source] = self.closure(source).union(*scripts)
-        return self._together[source]
+        return self.closure(source).union(*map(self.closure, self.entries_of(source)))
 
     def is_mentioned(self, sources: Iterable[Source], *words: str) -> bool:
         """Whether any of some words is a name, or an attribute, in some files."""
         return any(word in source.words for source in sources for word in words)
+
+    def loaders(self, source: Source) -> list[tuple[Source, ast.Call]]:
+        """Where a loader is made, in the scripts that a file is part of."""
+        return [(one, call) for one in self.together(source) for call in one.methods["DataLoader"]]
+
+    def has_workers(self, source: Source) -> bool:
+        """Whether any of those may have workers."""
+        given = [argument(call, "num_workers", 5) for _, call in self.loaders(source)]
+        return any(one is not None and getattr(one, "value", 1) != 0 for one in given)
 
     # ---- functions and classes
 
     @cached_property
     def functions(self) -> Mapping[str, list[tuple[Source, Function]]]:
         """All functions by their names."""
-        found = defaultdict(list)
-        for source in self.sources:
-            for node in source.every(ast.FunctionDef, ast.AsyncFunctionDef):
-                found[node.name].append((source, node))
-        return found
+        kinds = ast.FunctionDef, ast.AsyncFunctionDef
+        return Index((node.name, (source, node)) for source in self.sources for node in source.every(*kinds))
 
     def function(self, source: Source, name: str) -> tuple[Source, Function] | None:
         """The function of that name which a file means: its own, else one that it imports."""
-        found = self.functions.get(name, [])
+        found = self.functions[name]
         near = [one for one in found if one[0] is source] or [one for one in found if one[0] in self.closure(source)]
         return near[0] if near else None
 
     @cached_property
     def classes(self) -> Mapping[str, list[tuple[Source, ast.ClassDef]]]:
         """All classes by their names."""
-        found = defaultdict(list)
-        for source in self.sources:
-            for node in source.every(ast.ClassDef):
-                found[node.name].append((source, node))
-        return found
+        return Index((node.name, (source, node)) for source in self.sources for node in source.every(ast.ClassDef))
 
     def is_kind(self, node: ast.ClassDef, *endings: str) -> bool:
         """Whether a class, or one that it is made from, has a name that ends so."""
@@ -150,7 +140,7 @@ class Project:
                     return True
                 if base not in seen:
                     seen.add(base)
-                    waiting += [one for _, one in self.classes.get(base, ())]
+                    waiting += [one for _, one in self.classes[base]]
         return False
 
     def is_dataset(self, node: ast.ClassDef) -> bool:
@@ -164,20 +154,17 @@ class Project:
 
     # ---- seeds and draws
 
+    @remembered
     def seeds(self, entry: Source) -> frozenset[str]:
         """Which generators a script seeds: `torch`, `numpy`, `random`; `*` where a helper elsewhere may seed any."""
-        if entry not in self._seeds:
-            imported = self.closure(entry) - {entry}
-            found = {
-                library
-                for library, holders in self._seeding.items()
-                if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
-            }
-            beside = [one for one in imported if PurePath(one.path).parent == PurePath(entry.path).parent]
-            if any(map(self._imports_unseen, (entry, *beside))):
-                found.add(ALL)
-            self._seeds[entry] = frozenset(found)
-        return self._seeds[entry]
+        imported = self.closure(entry) - {entry}
+        found = {
+            library
+            for library, holders in self._seeding.items()
+            if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
+        }
+        beside = [one for one in imported if os.path.dirname(one.path) == os.path.dirname(entry.path)]
+        return frozenset(found | {ALL} if any(map(self._imports_unseen, (entry, *beside))) else found)
 
     @cached_property
     def _seeding(self) -> dict[str, set[tuple[Source, str]]]:
@@ -210,9 +197,9 @@ class Project:
                 for folder in folders
             )
             if is_near and not any(
-                _fits(one, parts)
+                one.is_meant(parts)
                 for parts in (tuple(name.split(".")) for name in names)
-                for one in self._by_stem.get(parts[-1], ())
+                for one in self._by_stem[parts[-1]]
             ):
                 return True
         return False
@@ -222,13 +209,17 @@ class Project:
         waiting = [*holders]
         while waiting:
             home, name = waiting.pop()
-            for source in self._mentioning.get(name, ()) if name not in (TOP, MAIN) else ():
+            for source in self._mentioning[name] if name not in (TOP, MAIN) else ():
                 # Where a file has a function of that name, it means its own.
                 if source is not home and ((source, name) in self._defined or home not in self.closure(source)):
                     continue
-                new = {(source, holder_of(source, node)) for node in source.named[name]} - holders
+                new = self._mentioning_in(source, name) - holders
                 holders |= new
                 waiting += new
+
+    @remembered
+    def _mentioning_in(self, source: Source, name: str) -> frozenset[tuple[Source, str]]:
+        return frozenset((source, holder_of(source, node)) for node in source.named[name])
 
     @cached_property
     def _defined(self) -> frozenset[tuple[Source, str]]:
@@ -238,16 +229,13 @@ class Project:
 
     def defined(self, name: str) -> list[tuple[Source, Any]]:
         """The functions and classes of a name."""
-        return [*self.functions.get(name, ()), *self.classes.get(name, ())]
+        return [*self.functions[name], *self.classes[name]]
 
     @cached_property
     def _mentioning(self) -> Mapping[str, list[Source]]:
         """The files that mention a function or class of a name."""
-        names, found = self.functions.keys() | self.classes.keys(), defaultdict[str, list[Source]](list)
-        for source in self.sources:
-            for name in names & source.words:
-                found[name].append(source)
-        return found
+        names = self.functions.keys() | self.classes.keys()
+        return Index((name, source) for source in self.sources for name in names & source.words)
 
     def lacks_seed(self, source: Source, library: str) -> bool:
         """Whether no script that a file is part of seeds a generator.
@@ -265,12 +253,10 @@ class Project:
 
     # ---- data flow
 
-    def flow(self, source: Source, others: Sequence[Source] = ()) -> Flow:
+    @remembered
+    def flow(self, source: Source, *others: Source) -> Flow:
         """What the expressions of a file may be, knowing others that it imports."""
-        key = (source, *others)
-        if key not in self._flows:
-            self._flows[key] = Flow([*others, source])
-        return self._flows[key]
+        return Flow([*others, source])
 
 
 # How far up a file's own packages may begin.
@@ -286,24 +272,12 @@ def holder_of(source: Source, node: ast.AST) -> str:
     if function.name in ("__init__", "__post_init__") and (holder := class_around(source, function)):
         return holder.name
     # What decorates a function may call it: a command line, a framework.
-    is_registered = bool({*map(_decorator, function.decorator_list)} - _PLAIN_DECORATORS)
+    is_registered = bool({*map(called, function.decorator_list)} - _PLAIN_DECORATORS)
     return TOP if function.name in _CALLED_FOR_US else MAIN if is_registered else function.name
 
 
-_PLAIN_DECORATORS = {
-    "property",
-    "staticmethod",
-    "classmethod",
-    "no_grad",
-    "inference_mode",
-    "cache",
-    "lru_cache",
-    "wraps",
-}
-
-
-def _decorator(node: ast.expr) -> str:
-    return last_name(node.func if isinstance(node, ast.Call) else node)
+_PLAIN_DECORATORS = {"property", "staticmethod", "classmethod", "cache", "lru_cache", "wraps"}
+_PLAIN_DECORATORS |= {"no_grad", "inference_mode"}
 
 
 # Functions that a framework calls, and that no file needs to mention.
@@ -313,18 +287,34 @@ _CALLED_FOR_US = {"forward", "setup", "configure", "worker_init_fn", "train_data
 def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Each call that seeds a global generator, with its library."""
     for name, library in SEEDS.items():
-        for call in source.calls.get(name, ()):
+        for call in source.calls[name]:
             yield library, call
 
 
 def draws_in(source: Source, library: str) -> list[ast.Call]:
     """The calls that draw from a global generator, in the order of the file."""
-    found = [call for name in DRAWS[library] for call in source.calls.get(name, ())]
+    found = [call for name in DRAWS[library] for call in source.calls[name]]
     if library == "torch":
-        found += [call for name in LAYERS for call in source.calls.get(f"torch.nn.{name}", ())]
-        found += [call for call in source.methods.get("DataLoader", ()) if is_true(argument(call, "shuffle"))]
+        found += [call for name in LAYERS for call in source.calls[f"torch.nn.{name}"]]
+        found += [call for call in source.methods["DataLoader"] if is_true(argument(call, "shuffle"))]
     own = [call for call in found if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
     return sorted(own, key=lambda call: (call.lineno, call.col_offset))
+
+
+def splits_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
+    """Each call that splits or samples data by a global generator, with its library."""
+    for name, (library, roots, needs) in SPLITS.items():
+        for call in source.methods[name]:
+            given = [argument(call, keyword) for keyword in GENERATOR_KEYWORDS]
+            given += call.args[2:] if name == "random_split" else []
+            is_open = all(one is None or is_none(one) for one in given)
+            is_open = is_open and not any(keyword.arg is None for keyword in call.keywords)
+            if (
+                is_open
+                and source.qualified(call.func).startswith(roots)
+                and (not needs or is_true(argument(call, needs)))
+            ):
+                yield library, call
 
 
 def argument(call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
@@ -382,6 +372,13 @@ def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.W
     return None
 
 
+def statements_above(source: Source, node: ast.AST) -> list[ast.stmt]:
+    """The statements above it in its block."""
+    statement = next(one for one in (node, *source.around(node)) if isinstance(one, ast.stmt))
+    block: list[ast.stmt] = getattr(source.parents[statement], "body", [])
+    return block[: block.index(statement)] if statement in block else []
+
+
 def class_around(source: Source, node: ast.AST) -> ast.ClassDef | None:
     """The innermost class around it."""
     return next((one for one in source.around(node) if isinstance(one, ast.ClassDef)), None)
@@ -427,9 +424,9 @@ def _is_entry(source: Source) -> bool:
     for node in source.tree.body:
         if isinstance(node, ast.If) and _asks_for_main(node.test):
             return True
-    backward = {source.function_of(call) for call in source.methods.get("backward", ())}
+    backward = {source.function_of(call) for call in source.methods["backward"]}
     names = {"backward", "step", "fit", "main", *(one.name for one in backward if isinstance(one, Function))}
-    tops = [call for name in names for call in source.methods.get(name, ())]
+    tops = [call for name in names for call in source.methods[name]]
     return any(isinstance(source.function_of(call), ast.Module) for call in tops)
 
 
@@ -437,16 +434,9 @@ def _asks_for_main(test: ast.expr) -> bool:
     return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
 
 
-def _fits(source: Source, parts: tuple[str, ...]) -> bool:
-    path = PurePath(source.path)
-    own = path.parent.parts if path.stem == "__init__" else (*path.parent.parts, path.stem)
-    return own[-len(parts) :] == parts
-
-
-def _shared(a: Sequence[str], b: Sequence[str]) -> int:
-    return next(
-        (number for number, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b))
-    )
+def _shared(a: Iterable[str], b: Iterable[str]) -> int:
+    """How many are the same from the start."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
 def set_to(source: Source, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,25 +11,28 @@ from typing import Literal
 
 from samebits.base.errors import UsageError
 from samebits.lint import rules
-from samebits.lint.findings import Finding, Level
+from samebits.lint.findings import Findings, Level
 from samebits.lint.project import Project
+from samebits.lint.source import Source
 
 
 @dataclass(frozen=True)
 class Rule:
     """Something to look for in code: a file of `rules/`, called as its code.
 
+    It stands above the function that finds it: `@Rule("error", words=("seed",))`.
+
     Attributes:
         level: how bad a finding is.
         words: only files that hold one of these are read for it, besides what they import.
         factors: those of `samebits factors` that a finding lets in.
         fix: whether `--fix` cures it; what is unsafe changes what the script does, and not only an order.
-        cure: what the room `fixing` calls the way in which it does.
+        cure: what the room `fixing` calls the way in which it does, if that is not its first factor.
         is_on: whether it is on unless selected; off where more than one finding in ten is wrong.
         torch: the versions of torch to which it applies, where that is not all.
         code: as it is selected and ignored, such as SB202.
         doc: the docstring of its file: a summary, why it matters, and indented code, bad first, then good.
-        find: the function of its file that yields findings in a project.
+        find: the function of its file that yields findings in a file, knowing the others.
     """
 
     level: Level
@@ -41,7 +44,11 @@ class Rule:
     torch: str = ""
     code: str = ""
     doc: str = ""
-    find: Callable[[Project], Iterable[Finding]] = lambda project: ()
+    find: Callable[[Project, Source], Findings] = lambda project, source: ()
+
+    def __call__(self, find: Callable[[Project, Source], Findings]) -> Rule:
+        """The same, with the function that yields findings."""
+        return replace(self, find=find)
 
     @property
     def summary(self) -> str:
@@ -66,5 +73,6 @@ def all_rules() -> tuple[Rule, ...]:
 
 def _read(name: str) -> Rule:
     own = importlib.import_module(f"{rules.__name__}.{name}")
-    rule: Rule = own.RULE
-    return replace(rule, code=name.upper(), doc=own.__doc__ or "", find=own.find)
+    rule: Rule = own.find
+    cure = rule.cure or rule.factors[0] if rule.fix != "none" else ""
+    return replace(rule, code=name.upper(), doc=own.__doc__ or "", cure=cure)

@@ -15,10 +15,10 @@ from typing import Any
 
 from samebits.lint.findings import NUMBERS, WEAK, Finding
 from samebits.lint.project import Project
-from samebits.lint.source import Function, Source, last_name, parameters, read_sources
+from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
-_PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
+PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 # What is given a whole namespace and reads no single argument of it to train with.
 _SHOWERS = {"print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log"}
 UNUSED = "is never read, so it seeds nothing"
@@ -27,8 +27,14 @@ _CATCH_ALL = {"vars", "locals", "asdict", "__dict__", "replace", "fields"}
 
 
 @dataclass(frozen=True)
-class _Argument:
-    """A place where a seed can be given: `name` is what the code reads, `shown` what a user would call it."""
+class SeedArgument:
+    """A place where a seed can be given.
+
+    Attributes:
+        name: what the code reads.
+        shown: what a user would call it.
+        owner: the only function that can read it.
+    """
 
     source: Source
     node: ast.AST
@@ -36,7 +42,12 @@ class _Argument:
     shown: str
     default: ast.AST | None
     is_required: bool = False
-    owner: ast.AST | None = None  # the only function that can read it
+    owner: ast.AST | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether it is None unless it is given."""
+        return not self.is_required and (self.default is None or is_none(self.default))
 
 
 def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
@@ -51,55 +62,42 @@ def find_seed_arguments(paths: Iterable[str | Path]) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.path, finding.line))
 
 
-@dataclass(frozen=True)
-class SeedOption:
-    """An option of a command line that takes a seed.
+def seed_options(source: Source, is_read: bool) -> Iterator[tuple[ast.Call, SeedArgument]]:
+    """Options of a script that take a seed, and that something reads, or nothing; each with the call that declares it.
 
-    Attributes:
-        call: that declares it.
-        name: of the variable.
-        shown: what is typed.
-        is_unread: nothing reads it.
-        is_none: it is None unless it is given.
+    There are none where the namespace is handed on as a whole.
     """
-
-    call: ast.Call
-    name: str
-    shown: str
-    is_unread: bool
-    is_none: bool
-
-
-def seed_options(sources: list[Source]) -> list[SeedOption]:
-    """The options for seeds of a program that can be followed: none where its namespace is handed on as a whole."""
-    program = _Program(sources)
-    options = [one for source in sources for one in _arguments(source) if isinstance(one.node, ast.Call)]
-    return [
-        SeedOption(
-            one.node, one.name, one.shown, not program.reads(one.name), one.default is None or _is_none(one.default)
-        )
-        for one in options
-        if isinstance(one.node, ast.Call) and _SEED_NAME.fullmatch(one.name) and one.owner is None
-        if not one.is_required and not program.hides
-    ]
+    program = _Program([source])
+    for one in _arguments(source) if not program.hides else ():
+        is_open = one.owner is None and not one.is_required
+        if is_open and isinstance(one.node, ast.Call) and program.reads(one.name) == is_read:
+            yield one.node, one
 
 
-def seed_arguments(project: Project) -> Iterator[Finding]:
-    """The same of every file, each judged by the scripts that it is part of."""
-    programs: dict[frozenset[Source], _Program] = {}
-    for source in project.sources:
-        together = project.together(source)
-        program = programs[together] = programs.get(together) or _Program(together)
-        yield from _judged(source, program)
+def seed_arguments(project: Project, source: Source) -> list[Finding]:
+    """The same of a file, judged by the scripts that it is part of."""
+    return project.once(_arguments_of, source) if "seed" in source.text.lower() else []
+
+
+def _arguments_of(project: Project, source: Source) -> list[Finding]:
+    return [*_judged(source, project.once(_program, project.together(source)))]
+
+
+def _program(project: Project, sources: frozenset[Source]) -> _Program:
+    return _Program(sources)
 
 
 def _judged(source: Source, program: _Program) -> Iterator[Finding]:
     for one in _arguments(source):
-        if _SEED_NAME.fullmatch(one.name) and (why := program.judged(one)):
+        if why := program.judged(one):
             yield Finding.at(source, one.node, why, WEAK if isinstance(one.node, ast.arg) else NUMBERS)
 
 
-def _arguments(source: Source) -> Iterator[_Argument]:
+def _arguments(source: Source) -> Iterator[SeedArgument]:
+    return (one for one in _declared(source) if _SEED_NAME.fullmatch(one.name))
+
+
+def _declared(source: Source) -> Iterator[SeedArgument]:
     for node in source.every(ast.Call, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
         if _is_option(node):
             yield from _option(source, node)
@@ -107,15 +105,15 @@ def _arguments(source: Source) -> Iterator[_Argument]:
             for arg, default in parameters(node.args):
                 if arg not in (node.args.vararg, node.args.kwarg):
                     is_required = default is None
-                    yield _Argument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, is_required, node)
-        elif isinstance(node, ast.ClassDef) and "dataclass" in map(_called, node.decorator_list):
+                    yield SeedArgument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, is_required, node)
+        elif isinstance(node, ast.ClassDef) and "dataclass" in map(called, node.decorator_list):
             for one in node.body:
                 if isinstance(one, ast.AnnAssign):
                     name = last_name(one.target)
-                    yield _Argument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
+                    yield SeedArgument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
 
 
-def _option(source: Source, call: Any) -> Iterator[_Argument]:
+def _option(source: Source, call: Any) -> Iterator[SeedArgument]:
     """An option of argparse or click; both take the first long name for that of the variable."""
     names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -126,7 +124,7 @@ def _option(source: Source, call: Any) -> Iterator[_Argument]:
     owner = source.parents.get(call) if last_name(call.func) == "option" else None
     if shown and None not in given and (owner is None or isinstance(owner, Function)):
         is_required = bool({"required", "action", "prompt"} & given.keys()) and "default" not in given
-        yield _Argument(source, call, name, shown, given.get("default"), is_required, owner)
+        yield SeedArgument(source, call, name, shown, given.get("default"), is_required, owner)
 
 
 class _Program:
@@ -136,15 +134,14 @@ class _Program:
         self.sources = [*sources]
         self.hides = any(_CATCH_ALL & source.words for source in self.sources) or self._hands_on_a_namespace()
 
-    def judged(self, argument: _Argument) -> str:
+    def judged(self, argument: SeedArgument) -> str:
         """What is the matter with a seed argument; empty if nothing is, or if that cannot be known."""
         own = [*ast.walk(argument.owner)] if argument.owner else None
         hides = self.hides if own is None else _catches_all(own)
         if not (self.reads(argument.name) if own is None else any(_is_name(node, argument.name) for node in own)):
             return "" if hides else f"{argument.shown} {UNUSED}"
         scope = self._of(ast.Assign, ast.BoolOp, ast.IfExp, ast.If) if own is None else own
-        is_none = not argument.is_required and (argument.default is None or _is_none(argument.default))
-        if not is_none or any(_replaces(node, argument.name) for node in scope):
+        if not argument.is_none or any(_replaces(node, argument.name) for node in scope):
             return ""
         is_guarded = any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in scope)
         so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
@@ -156,12 +153,9 @@ class _Program:
     def reads(self, name: str) -> bool:
         """`args.seed`, `config["seed"]`, `getattr(args, "seed")`; not what declares the option, or `random.seed(1)`."""
         return any(
-            node.attr == name
-            and isinstance(node.ctx, ast.Load)
-            and not (isinstance(call := source.parents[node], ast.Call) and call.func is node)
+            isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and not source.is_called(node)
             for source in self.sources
-            if name in source.words
-            for node in source.every(ast.Attribute)
+            for node in source.named[name]
         ) or any(
             node.value == name and not any(map(_is_option, source.around(node)))
             for source in self.sources
@@ -172,22 +166,16 @@ class _Program:
         """Whether parsed arguments go where their attributes cannot be followed."""
         own = {node.name for node in self._of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         # A function that parses returns a namespace, too.
-        parsing = [
-            (source, call) for source in self.sources for name in _PARSERS for call in source.methods.get(name, ())
-        ]
+        parsing = [(source, call) for source in self.sources for name in PARSERS for call in source.methods[name]]
         holders = [source.function_of(call) for source, call in parsing]
-        makers = _PARSERS | {node.name for node in holders if isinstance(node, Function)}
-        made = [
-            source.parents[call] for source in self.sources for name in makers for call in source.methods.get(name, ())
-        ]
+        makers = PARSERS | {node.name for node in holders if isinstance(node, Function)}
+        made = [source.parents[call] for source in self.sources for name in makers for call in source.methods[name]]
         if not all(isinstance(one, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for one in made):
             return True
         names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in ast.walk(t)}
         for source in self.sources:
-            for node in source.every(ast.Name) if names & source.words else ():
-                parent = source.parents[node]
-                if node.id not in names or not isinstance(node.ctx, ast.Load):
-                    continue
+            mentions = [node for name in names for node in source.named[name] if isinstance(node, ast.Name)]
+            for parent in (source.parents[node] for node in mentions if isinstance(node.ctx, ast.Load)):
                 if isinstance(parent, ast.Call) and last_name(parent.func) not in own | _SHOWERS:
                     return True
                 if not isinstance(parent, ast.Call | ast.Attribute | ast.Return | ast.FormattedValue):
@@ -211,7 +199,7 @@ def _replaces(node: ast.AST, name: str) -> bool:
 
 def _is_given(test: ast.expr, name: str) -> bool:
     """Whether a test says that something has a value: `if seed:`, or `if seed is not None:`."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _is_none(test.comparators[0]):
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_none(test.comparators[0]):
         test = test.left
     return last_name(test) == name
 
@@ -224,14 +212,6 @@ def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
-def _called(node: ast.expr) -> str:
-    return last_name(node.func if isinstance(node, ast.Call) else node)
-
-
-def _is_none(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
 def _is_laid_down(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether others say which parameters it has: a base class, an interface, a decorator of click."""
     holder = source.parents.get(function)
@@ -240,4 +220,4 @@ def _is_laid_down(source: Source, function: ast.FunctionDef | ast.AsyncFunctionD
         for node in function.body
     )
     is_inherited = isinstance(holder, ast.ClassDef) and bool(holder.bases)
-    return is_stub or is_inherited or "option" in map(_called, function.decorator_list)
+    return is_stub or is_inherited or "option" in map(called, function.decorator_list)

@@ -77,13 +77,13 @@ def container(kind: str, *of: Shape) -> Shape:
 
 def join(a: Shape, b: Shape) -> Shape:
     """What is one or the other."""
-    if a == b:
+    if a is b or b is NEVER or a == b:
         return a
     if {a.kind, b.kind} == {"int", "number"}:
         return NUMBER
     if (a.kind, a.name, len(a.of)) == (b.kind, b.name, len(b.of)):
         return Shape(a.kind, tuple(map(join, a.of, b.of)), a.name)
-    return max(a, b, key=lambda value: _RANKS.get(value.kind, 4))
+    return b if _RANKS.get(b.kind, 4) > _RANKS.get(a.kind, 4) else a
 
 
 def joined(values: Iterable[Shape]) -> Shape:

@@ -12,10 +12,27 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
+K = TypeVar("K")
+V = TypeVar("V")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Index(dict[K, list[V]]):
+    """Lists by what their members are called, or belong to; of anything else there are none."""
+
+    def __init__(self, pairs: Iterable[tuple[K, V]]) -> None:
+        super().__init__()
+        for key, value in pairs:
+            if key in self:
+                self[key].append(value)
+            else:
+                self[key] = [value]
+
+    def __missing__(self, key: K) -> list[V]:
+        return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,32 +45,44 @@ class Source:
     """
 
     path: str
+    text: str
     tree: ast.Module
-    lines: Sequence[str]
     parents: dict[ast.AST, ast.AST]
     nodes: dict[type[ast.AST], list[Any]]
     cells: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     @cached_property
+    def lines(self) -> list[str]:
+        """Its lines, without their endings."""
+        return self.text.split("\n")
+
+    @cached_property
+    def module(self) -> tuple[str, ...]:
+        """Its path as that of a module, as far as it is given: `src/tools/__init__.py` is `src`, `tools`."""
+        *folders, name = PurePath(self.path).parts
+        stem = name.rpartition(".")[0]
+        return tuple(folders) if stem == "__init__" else (*folders, stem)
+
+    def is_meant(self, name: Sequence[str]) -> bool:
+        """Whether an import of that name, in its parts, may mean it."""
+        return self.module[-len(name) :] == name
+
+    def is_called(self, node: ast.expr) -> bool:
+        """Whether something is a function that is called where it stands."""
+        parent = self.parents[node]
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    @cached_property
     def mentions(self) -> dict[str, list[ast.expr]]:
         """Where each name, or attribute of a name, is written, in the order of the file."""
-        found = dict[str, list[ast.expr]]()
-        for node in self.every(ast.Name, ast.Attribute):
-            if name := dotted(node):
-                found.setdefault(name, []).append(node)
-        for nodes in found.values():
-            nodes.sort(key=lambda node: (node.lineno, node.col_offset))
-        return found
+        nodes = sorted(self.every(ast.Name, ast.Attribute), key=lambda node: (node.lineno, node.col_offset))
+        return Index((name, node) for node in nodes if (name := dotted(node)))
 
     @cached_property
     def named(self) -> dict[str, list[ast.Name | ast.Attribute]]:
         """Where a name stands, or an attribute of anything is called so."""
-        found: dict[str, list[ast.Name | ast.Attribute]] = {}
-        for node in self.every(ast.Name):
-            found.setdefault(node.id, []).append(node)
-        for node in self.every(ast.Attribute):
-            found.setdefault(node.attr, []).append(node)
-        return found
+        names = [(node.id, node) for node in self.every(ast.Name)]
+        return Index([*names, *((node.attr, node) for node in self.every(ast.Attribute))])
 
     @property
     def words(self) -> Set[str]:
@@ -97,18 +126,12 @@ class Source:
     @cached_property
     def calls(self) -> dict[str, list[ast.Call]]:
         """All calls by what is called, qualified; those of what has no name by the last part, as in `.cuda`."""
-        found: dict[str, list[ast.Call]] = {}
-        for node in self.every(ast.Call):
-            found.setdefault(self.qualified(node.func) or f".{last_name(node.func)}", []).append(node)
-        return found
+        return Index((self.qualified(node.func) or f".{last_name(node.func)}", node) for node in self.every(ast.Call))
 
     @cached_property
     def methods(self) -> dict[str, list[ast.Call]]:
         """All calls by the last part of what is called: `backward` for `loss.backward()`."""
-        found: dict[str, list[ast.Call]] = {}
-        for node in self.every(ast.Call):
-            found.setdefault(last_name(node.func), []).append(node)
-        return found
+        return Index((last_name(node.func), node) for node in self.every(ast.Call))
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node stands in, from the inside out."""
@@ -180,39 +203,40 @@ def _blanked(command: re.Match[str]) -> str:
     return f"{command[1]}pass" + "\n" * command[0].count("\n")
 
 
+# Fields that hold operators, contexts, or no nodes; and of each type the others, the last one first.
+_NO_CHILDREN = {"ctx", "op", "ops", "id", "attr", "arg", "asname", "module", "level", "kind", "type_comment"}
+_FIELDS: dict[type[ast.AST], list[str]] = {ast.Constant: []}
+
+
 def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
     """The file of that text; UnreadableError where it is no Python."""
     try:
-        return parse(path, text, cells)
+        with warnings.catch_warnings(), without_collecting():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except SyntaxError as error:
         raise UnreadableError(f"it is no Python: {error.msg}", error.lineno or 0) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(f"it is no Python: {error or type(error).__name__}") from error
-
-
-def parse(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
-    """A file whose text is known; raises what `ast.parse` does."""
-    with warnings.catch_warnings(), without_collecting():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text)
     parents, nodes = dict[ast.AST, ast.AST](), dict[type[ast.AST], list[Any]]()
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        nodes.setdefault(type(node), []).append(node)
-        # What `ast.iter_child_nodes` gives, at half the time, without operators and contexts.
-        children = list[ast.AST]()
-        for name in node._fields:
+        kind = type(node)
+        if kind in nodes:
+            nodes[kind].append(node)
+        else:
+            nodes[kind] = [node]
+            if kind not in _FIELDS:
+                _FIELDS[kind] = [name for name in reversed(kind._fields) if name not in _NO_CHILDREN]
+        # What `ast.iter_child_nodes` gives, in a fraction of the time.
+        for name in _FIELDS[kind]:
             value = getattr(node, name, None)
-            if isinstance(value, list):
-                children += [one for one in value if isinstance(one, ast.AST)]
-            elif isinstance(value, ast.AST) and name not in ("ctx", "op"):
-                children.append(value)
-        for child in children:
-            parents[child] = node
-        children.reverse()
-        waiting += children
-    return Source(path, tree, text.split("\n"), parents, nodes, cells)
+            for child in reversed(value) if type(value) is list else (value,):
+                if isinstance(child, ast.AST):
+                    parents[child] = node
+                    waiting.append(child)
+    return Source(path, text, tree, parents, nodes, cells)
 
 
 @contextmanager
@@ -227,7 +251,7 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def dotted(node: ast.AST) -> str:
+def dotted(node: ast.AST | None) -> str:
     """`a.b.c` for names and attributes of names, else nothing."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -236,9 +260,24 @@ def dotted(node: ast.AST) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
-def last_name(node: ast.AST) -> str:
+def last_name(node: ast.AST | None) -> str:
     """`c` for `a.b.c` and `a().c`, `a` for `a`, else nothing."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def called(node: ast.expr) -> str:
+    """The last name of a decorator, or of what is called."""
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def owner_of(call: ast.Call) -> ast.expr | None:
+    """`a.b` for `a.b.c()`; None for a plain name."""
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def is_none(node: ast.AST | None) -> bool:
+    """Whether it is written as None."""
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _arguments_of(node: ast.AST) -> set[str]:

@@ -181,6 +181,7 @@ def _rows_of(cause: Cause) -> Rows:
         late = cause.seeded_late
         rows += [("seeded", f"too late, at {late.place}{since(cause)}"), *code(late.source)]
     rows.append(confirmed(cause))
+    rows += [("rule", f"{rule} says so without a run: samebits lint --explain {rule}") for rule in cause.rules]
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
     return rows if cause.varies_between_runs else [*rows, ("latent", "repeats on this machine only")]

@@ -17,20 +17,16 @@ Seed once, before the first draw:
     optimizer.step()
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, draws_in
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("torch",), factors=("torch-rng",))
+def find(project: Project, source: Source) -> Findings:
     """At the first line of a script that draws from torch's generator."""
-    for entry in project.entries:
-        draws = draws_in(entry, "torch")
-        if draws and entry in project.trains and not project.seeds(entry):
-            reason = "draws from torch's generator, which nothing in this script or what it imports seeds"
-            yield Finding.at(entry, draws[0], reason, others=draws[1:])
-
-
-RULE = Rule("warning", words=("torch",), factors=("torch-rng",))
+    draws = draws_in(source, "torch") if source in project.trains else []
+    if draws and not project.seeds(source):
+        reason = "draws from torch's generator, which nothing in this script or what it imports seeds"
+        yield Finding.at(source, draws[0], reason, others=draws[1:])

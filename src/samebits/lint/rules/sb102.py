@@ -15,22 +15,20 @@ Seed with it, before anything is drawn:
 """
 
 import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import WEAK, Finding
+from samebits.lint.findings import WEAK, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.seeds import UNUSED, seed_arguments
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("seed",))
+def find(project: Project, source: Source) -> Findings:
     """Options and fields; parameters where the default says that it is a number."""
-    for one in seed_arguments(project):
+    for one in seed_arguments(project, source):
         if one.reason.endswith(UNUSED) and (one.weight > WEAK or _NUMBER.search(one.source)):
             yield one
 
 
 _NUMBER = re.compile(r"seed[\w: ]*=\s*\d+")
-
-
-RULE = Rule("error", words=("seed",))

@@ -15,17 +15,14 @@ A number is as good as any other:
     torch.manual_seed(args.seed)
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import WEAK, Finding
+from samebits.lint.findings import WEAK, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.seeds import UNUSED, seed_arguments
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("seed",))
+def find(project: Project, source: Source) -> Findings:
     """Options and fields; a parameter may well be one that callers always give."""
-    return (one for one in seed_arguments(project) if one.weight > WEAK and not one.reason.endswith(UNUSED))
-
-
-RULE = Rule("warning", words=("seed",))
+    return (one for one in seed_arguments(project, source) if one.weight > WEAK and not one.reason.endswith(UNUSED))

@@ -15,36 +15,25 @@ Seed each that is drawn from:
     batch = torch.randn(8)
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.project import Project, argument, class_around, draws_in
+from samebits.lint.findings import Finding, Findings
+from samebits.lint.project import Project, class_around, draws_in
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source
 
 _NAMES = {"numpy": "NumPy's global generator", "random": "Python's generator", "torch": "torch's generator"}
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=(r"\brandom\b", "torch"), factors=("numpy-rng", "python-rng", "torch-rng"))
+def find(project: Project, source: Source) -> Findings:
     """At the first draw of a file from what none of its scripts seeds, though they seed others."""
-    for source in project.sources:
-        entries = project.entries_of(source)
-        if not entries or not all(project.seeds(entry) and entry in project.trains for entry in entries):
-            continue
-        for library, name in _NAMES.items():
-            draws = draws_in(source, library) if project.lacks_seed(source, library) else []
-            if library != "torch" and _has_workers(project, source):
-                # Torch seeds both in each worker.
-                draws = [one for one in draws if class_around(source, one) is None]
-            if draws:
-                seeded = " and ".join(sorted(project.seeds(entries[0])))
-                yield Finding.at(source, draws[0], f"draws from {name}; only {seeded} is seeded", others=draws[1:])
-
-
-def _has_workers(project: Project, source: Source) -> bool:
-    loaders = [call for one in project.together(source) for call in one.methods.get("DataLoader", ())]
-    given = [argument(call, "num_workers", 5) for call in loaders]
-    return any(one is not None and getattr(one, "value", 1) != 0 for one in given)
-
-
-RULE = Rule("error", words=(r"\brandom\b", "torch"), factors=("numpy-rng", "python-rng", "torch-rng"))
+    entries = project.entries_of(source)
+    if not entries or not all(project.seeds(entry) and entry in project.trains for entry in entries):
+        return
+    for library, name in _NAMES.items():
+        draws = draws_in(source, library) if project.lacks_seed(source, library) else []
+        if library != "torch" and project.has_workers(source):
+            # Torch seeds both in each worker.
+            draws = [one for one in draws if class_around(source, one) is None]
+        if draws:
+            seeded = " and ".join(sorted(project.seeds(entries[0])))
+            yield Finding.at(source, draws[0], f"draws from {name}; only {seeded} is seeded", others=draws[1:])

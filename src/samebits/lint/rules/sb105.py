@@ -14,42 +14,36 @@ Seed first:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ALL
-from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in
+from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in, splits_in, statements_above
 from samebits.lint.rule import Rule
 from samebits.lint.source import Function, Source, dotted, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("seed",), factors=("torch-rng", "numpy-rng", "python-rng"))
+def find(project: Project, source: Source) -> Findings:
     """Draws in the statements above the only seed of their library, in one block."""
-    for entry in project.entries:
-        if ALL in project.seeds(entry):
+    if source not in project.entries or ALL in project.seeds(source):
+        return
+    libraries = [library for one in project.closure(source) for library, _ in seeds_in(one)]
+    for library, call in seeds_in(source):
+        if libraries.count(library) > 1:
             continue
-        seeds = [(source, *one) for source in project.closure(entry) for one in seeds_in(source)]
-        for source, library, call in seeds:
-            if sum(one[1] == library for one in seeds) > 1 or source is not entry:
-                continue
-            above = _above(source, call)
-            draws = [
-                one
-                for one in draws_in(source, library)
-                if any(each in above for each in _around(source, one)) and not is_for_none(source, one)
-            ]
-            models = [*_models(project, source, above)] if library == "torch" else []
-            layers = [one for model in models for one in _layers(project, source, model)]
-            draws += models
-            draws.sort(key=lambda one: one.lineno)
-            if draws:
-                reason = f"draws from the generator of {library}, which is seeded only in line {call.lineno}"
-                yield Finding.at(source, draws[0], reason, others=[*draws[1:], *layers])
-
-
-def _above(source: Source, call: ast.Call) -> list[ast.AST]:
-    """The statements above it in its block."""
-    statement = next(one for one in (call, *source.around(call)) if isinstance(one, ast.stmt))
-    block = getattr(source.parents[statement], "body", [])
-    return block[: block.index(statement)] if statement in block else []
+        above = statements_above(source, call)
+        splits = [split for own, split in splits_in(source) if own == library]
+        draws = [
+            one
+            for one in (*draws_in(source, library), *splits)
+            if any(each in above for each in _around(source, one)) and not is_for_none(source, one)
+        ]
+        models = [*_models(project, source, above)] if library == "torch" else []
+        layers = [one for model in models for one in _layers(project, source, model)]
+        draws += models
+        draws.sort(key=lambda one: one.lineno)
+        if draws:
+            reason = f"draws from the generator of {library}, which is seeded only in line {call.lineno}"
+            yield Finding.at(source, draws[0], reason, others=[*draws[1:], *layers])
 
 
 def _layers(project: Project, source: Source, model: ast.Call) -> list[ast.Call]:
@@ -68,12 +62,9 @@ def _around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
         yield one
 
 
-def _models(project: Project, source: Source, above: list[ast.AST]) -> Iterator[ast.Call]:
+def _models(project: Project, source: Source, above: list[ast.stmt]) -> Iterator[ast.Call]:
     """Where modules of one's own are made, whose layers are drawn."""
     for name in source.calls.keys() & project.classes.keys():
         for call in source.calls[name] if any(project.is_module(node) for _, node in project.classes[name]) else ():
             if any(one in above for one in _around(source, call)):
                 yield call
-
-
-RULE = Rule("error", words=("seed",), factors=("torch-rng", "numpy-rng", "python-rng"))

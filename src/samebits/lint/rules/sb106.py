@@ -10,30 +10,32 @@ A number that is written down:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ENTROPY, GENERATORS, SEEDS
 from samebits.lint.project import Project, is_for_none, parts_of, value_of
 from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.source import Source
 
 _SEEDING = {"manual_seed", "manual_seed_all", "seed_everything", "set_seed", "seed_all"}
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule(
+    "error",
+    words=("time", "getpid", "urandom", "uuid", "secrets", r"\bseed\(\)"),
+    factors=("clock", "process-id", "os-entropy"),
+    fix="unsafe",
+)
+def find(project: Project, source: Source) -> Findings:
     """What seeds, by what its argument is made of."""
-    for source in project.sources:
-        for call in source.every(ast.Call):
-            name = source.qualified(call.func)
-            if name == "torch.seed" or _is_reseeded(source, call):
-                yield Finding.at(source, call, "seeds with entropy of the operating system, which is new in every run")
-                continue
-            seeds = call.args[:1] or [one.value for one in call.keywords if one.arg == "seed"]
-            if not seeds or not (name in SEEDS or name in GENERATORS or last_name(call.func) in _SEEDING):
-                continue
-            if maker := _entropy(source, seeds[0]):
-                yield Finding.at(source, call, f"seeds with {maker}(), which is new in every run")
+    for call in (*source.calls["torch.seed"], *source.methods["seed"]):
+        if source.qualified(call.func) == "torch.seed" or _is_reseeded(source, call):
+            yield Finding.at(source, call, "seeds with entropy of the operating system, which is new in every run")
+    seeding = [call for name in (*SEEDS, *GENERATORS) for call in source.calls[name]]
+    for call in (*seeding, *(call for name in _SEEDING for call in source.methods[name])):
+        seeds = call.args[:1] or [one.value for one in call.keywords if one.arg == "seed"]
+        if maker := _entropy(source, seeds[0]) if seeds else "":
+            yield Finding.at(source, call, f"seeds with {maker}(), which is new in every run")
 
 
 def _is_reseeded(source: Source, call: ast.Call) -> bool:
@@ -49,12 +51,3 @@ def _entropy(source: Source, seed: ast.expr) -> str:
         if isinstance(part, ast.Call) and source.qualified(part.func) in ENTROPY and not is_for_none(source, part):
             return source.qualified(part.func)
     return ""
-
-
-RULE = Rule(
-    "error",
-    words=("time", "getpid", "urandom", "uuid", "secrets", r"\bseed\(\)"),
-    factors=("clock", "process-id", "os-entropy"),
-    fix="unsafe",
-    cure="clock",
-)

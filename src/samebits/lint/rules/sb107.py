@@ -12,9 +12,8 @@ With one:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import GENERATORS
 from samebits.lint.project import Project, is_for_none
 from samebits.lint.rule import Rule
@@ -23,22 +22,22 @@ from samebits.lint.source import Source, dotted
 _SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.SystemRandom")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("default_rng", "RandomState", "Random", "secrets"), factors=("os-entropy",), fix="unsafe")
+def find(project: Project, source: Source) -> Findings:
     """In scripts that use torch, and what they import; not where none was given, nor where it is seeded later."""
-    for source in project.sources:
-        closures = [project.closure(entry) for entry in project.entries_of(source)]
-        if not any("torch" in one.imported for closure in closures for one in closure):
-            continue
-        for name in (*GENERATORS, *_SECRETS):
-            for call in source.calls.get(name, ()) if name != "torch.Generator" else ():
-                is_empty = not call.args and not call.keywords
-                is_none = bool(call.args) and getattr(call.args[0], "value", 0) is None
-                if (
-                    (is_empty or is_none or name in _SECRETS)
-                    and not is_for_none(source, call)
-                    and not _is_seeded(source, call)
-                ):
-                    yield Finding.at(source, call, f"draws its seed from the operating system: {name}() without one")
+    closures = [project.closure(entry) for entry in project.entries_of(source)]
+    if not any("torch" in one.imported for closure in closures for one in closure):
+        return
+    for name in (*GENERATORS, *_SECRETS):
+        for call in source.calls[name] if name != "torch.Generator" else ():
+            is_empty = not call.args and not call.keywords
+            is_none = bool(call.args) and getattr(call.args[0], "value", 0) is None
+            if (
+                (is_empty or is_none or name in _SECRETS)
+                and not is_for_none(source, call)
+                and not _is_seeded(source, call)
+            ):
+                yield Finding.at(source, call, f"draws its seed from the operating system: {name}() without one")
 
 
 def _is_seeded(source: Source, call: ast.Call) -> bool:
@@ -50,12 +49,3 @@ def _is_seeded(source: Source, call: ast.Call) -> bool:
         for name in filter(None, names)
         for one in source.every(ast.Attribute)
     )
-
-
-RULE = Rule(
-    "error",
-    words=("default_rng", "RandomState", "Random", "secrets"),
-    factors=("os-entropy",),
-    fix="unsafe",
-    cure="os-entropy",
-)

@@ -12,46 +12,27 @@ A checksum is the same everywhere:
 
 import ast
 import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import ADDRESS, Finding
-from samebits.lint.hash_order import set_orders
+from samebits.lint.findings import ADDRESS, Findings
+from samebits.lint.orders import is_number, set_orders
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule(
+    "error", words=(r"\bhash\b", r"\bid\b"), factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed"
+)
+def find(project: Project, source: Source) -> Findings:
     """Where a hash or an address is taken modulo something, seeds, or orders."""
-    for source, node, one in set_orders(project):
+    for _, node, one in set_orders(project, source):
         # Mostly a tuple is one of numbers, whose hash is the same everywhere.
         hashed = node.args[0] if isinstance(node, ast.Call) and node.args else None
         is_vague = ADDRESS in one.depends_on and (
             isinstance(hashed, ast.Tuple) or (isinstance(hashed, ast.Call) and last_name(hashed.func) == "tuple")
         )
-        if one.reason == "orders by id()" or (_is_number(source, node) and not is_vague and _REASON.search(one.reason)):
+        if one.reason == "orders by id()" or (is_number(source, node) and not is_vague and _REASON.search(one.reason)):
             yield one
 
 
 _REASON = re.compile(r"\bhash\(\)|\bid\(\)")
-_NAMES = re.compile(r"seed|bucket|fold|split", re.IGNORECASE)
-
-
-def _is_number(source: Source, node: ast.AST) -> bool:
-    """Whether it is taken modulo something, or is part of what seeds."""
-    for one in (node, *source.around(node)):
-        match one:
-            case ast.BinOp(op=ast.Mod() | ast.BitAnd()):
-                return True
-            case ast.Call() if one is not node and "seed" in last_name(one.func).lower():
-                return True
-            case ast.Assign(targets=[target]):
-                return bool(_NAMES.search(last_name(target)))
-            case ast.stmt():
-                return False
-    return False
-
-
-RULE = Rule(
-    "error", words=(r"\bhash\b", r"\bid\b"), factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed"
-)

@@ -15,9 +15,8 @@ Once, before the loop:
 
 import ast
 import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, loop_around, seeds_in
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source
@@ -25,12 +24,12 @@ from samebits.lint.source import Source
 _TRAINING = re.compile(r"epoch|step|batch|iteration", re.IGNORECASE)
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("seed",))
+def find(project: Project, source: Source) -> Findings:
     """A constant seed in a loop of training, or where samples are made."""
-    for source in project.sources:
-        for _, call in seeds_in(source):
-            if call.args and isinstance(call.args[0], ast.Constant) and _is_repeated(source, call):
-                yield Finding.at(source, call, f"seeds with {ast.unparse(call.args[0])} again and again")
+    for _, call in seeds_in(source):
+        if call.args and isinstance(call.args[0], ast.Constant) and _is_repeated(source, call):
+            yield Finding.at(source, call, f"seeds with {ast.unparse(call.args[0])} again and again")
 
 
 def _is_repeated(source: Source, call: ast.Call) -> bool:
@@ -38,6 +37,3 @@ def _is_repeated(source: Source, call: ast.Call) -> bool:
     if loop is None:
         return isinstance(function, ast.FunctionDef) and function.name in ("__getitem__", "training_step", "forward")
     return isinstance(loop, ast.For) and bool(_TRAINING.search(ast.unparse(loop.target)))
-
-
-RULE = Rule("warning", words=("seed",))

@@ -13,24 +13,21 @@ With a seed:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import dotted
+from samebits.lint.source import Source, dotted
 
 _SEEDING = {"manual_seed", "seed", "set_state"}
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("info", words=("Generator",))
+def find(project: Project, source: Source) -> Findings:
     """Those that are assigned to a name, and whose name is mentioned with no seed."""
-    for source, call in project.calls("torch.Generator"):
+    for call in source.calls["torch.Generator"]:
         parent = source.parents[call]
         if isinstance(parent, ast.Assign) and (name := dotted(parent.targets[0])):
             used = {one.attr for one in source.every(ast.Attribute) if dotted(one.value) == name}
             if not used & _SEEDING:
                 yield Finding.at(source, call, f"leaves {name} with the seed that all generators begin with")
-
-
-RULE = Rule("info", words=("Generator",))

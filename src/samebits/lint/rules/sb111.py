@@ -11,34 +11,17 @@ With a generator of its own:
     model = nn.Linear(4, 1)
 """
 
-import ast
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import SPLITS
-from samebits.lint.project import Project, argument
+from samebits.lint.project import Project, splits_in
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
-
-_GIVEN = ("generator", "random_state", "seed")
+from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=tuple(SPLITS), factors=("torch-rng", "numpy-rng"), fix="safe", cure="generator")
+def find(project: Project, source: Source) -> Findings:
     """Where neither the call nor any script that runs it seeds."""
-    for source, call in project.methods(*SPLITS):
-        name = last_name(call.func)
-        library, roots, needs = SPLITS[name]
-        if not source.qualified(call.func).startswith(roots) or not project.lacks_seed(source, library):
-            continue
-        is_left = all(argument(call, own) is None or _is_none(argument(call, own)) for own in _GIVEN)
-        is_left = is_left and not (name == "random_split" and len(call.args) > 2)
-        is_asked = not needs or getattr(argument(call, needs), "value", None) is True
-        if is_left and is_asked and not any(keyword.arg is None for keyword in call.keywords):
-            yield Finding.at(source, call, f"{name}() draws from the generator of {library}, which nothing seeds")
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-RULE = Rule("error", words=tuple(SPLITS), factors=("torch-rng", "numpy-rng"), fix="safe", cure="generator")
+    for library, call in splits_in(source):
+        if project.lacks_seed(source, library):
+            reason = f"{last_name(call.func)}() draws from the generator of {library}, which nothing seeds"
+            yield Finding.at(source, call, reason)

@@ -10,21 +10,18 @@ As it is called:
 """
 
 import difflib
-from collections.abc import Iterator
 
-from samebits.lint.environment import KNOWN, set_in
-from samebits.lint.findings import Finding
+from samebits.lint.environment import KNOWN, settings
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("environ", "putenv"))
+def find(project: Project, source: Source) -> Findings:
     """Names that are nearly those of known variables."""
-    for source in project.sources:
-        for name, node in set_in(source):
-            near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
-            if near and name not in KNOWN:
-                yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {near[0]}")
-
-
-RULE = Rule("warning", words=("environ", "putenv"))
+    for name, node in settings(source):
+        near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
+        if near and name not in KNOWN:
+            yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {near[0]}")

@@ -13,23 +13,14 @@ Put it in order:
     training, held_out = paths[:count], paths[count:]
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.listings import listings
+from samebits.lint.findings import Findings
+from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Listings that reach a dataset, a split, a stack, numbers or a training loop."""
-    return listings(project, "order")
-
-
-RULE = Rule(
-    "error",
-    words=("listdir", "scandir", "walk", "glob", "iterdir"),
-    factors=("file-order",),
-    fix="safe",
-    cure="file-order",
-)
+    return listings(project, source, "order")

@@ -12,26 +12,24 @@ Put it in order:
     ids = {word: number for number, word in enumerate(sorted(words))}
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from samebits.lint.findings import SEED, WEAK, Finding
+from samebits.lint.findings import SEED, WEAK, Findings
 from samebits.lint.following import Following
-from samebits.lint.hash_order import set_orders
+from samebits.lint.orders import set_orders
 from samebits.lint.project import Project, is_checked, is_parameter
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=(r"set\(", r"\{", r"\bset\b"), factors=("hash-seed",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Sets whose order reaches numbers, an index, a split, a stack, a dataset or a training loop."""
-    for one in set_orders(project):
+    for one in set_orders(project, source):
         if SEED in one.finding.depends_on and one.finding.weight > WEAK:
             sets = (
-                node for node in one.iterated if not is_parameter(one.source, node) and not is_checked(one.source, node)
+                node for node in one.taken if not is_parameter(one.source, node) and not is_checked(one.source, node)
             )
             uses = [use for node in sets for use in Following(project).uses(one.source, node, of="set")]
             if uses:
                 yield replace(one.finding, reason=f"{one.finding.reason}, and that {uses[0].how}")
-
-
-RULE = Rule("error", words=(r"set\(", r"\{", r"\bset\b"), factors=("hash-seed",), fix="safe", cure="hash-seed")

@@ -12,19 +12,16 @@ A dict keeps the order in which it was filled, and holds each once:
     torch.nn.utils.clip_grad_norm_(params, 1.0)
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import ADDRESS, LOOPS, Finding
-from samebits.lint.hash_order import set_orders
+from samebits.lint.findings import ADDRESS, LOOPS, Findings
+from samebits.lint.orders import set_orders
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=(r"set\(", r"\bid\b"), factors=("memory-addresses",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Sets of what hashes by address, where their order is used."""
-    for _, _, one in set_orders(project):
+    for _, _, one in set_orders(project, source):
         if one.depends_on == {ADDRESS} and one.weight >= LOOPS and "id()" not in one.reason:
             yield one
-
-
-RULE = Rule("error", words=(r"set\(", r"\bid\b"), factors=("memory-addresses",), fix="safe", cure="memory-addresses")

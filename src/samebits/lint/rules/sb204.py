@@ -10,22 +10,19 @@ In order, or exactly, with `math.fsum`:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import SEED, Finding
-from samebits.lint.hash_order import set_orders
+from samebits.lint.findings import SEED, Findings
+from samebits.lint.orders import set_orders
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
+from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=(r"sum\(",), factors=("hash-seed",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """`sum` over something that is looked up, or computed, for members of a set."""
-    for _, node, one in set_orders(project):
+    for _, node, one in set_orders(project, source):
         # Numbers hash alike in every run, so a set of them has one order: it must be known to hold something else.
         is_of_numbers = isinstance(node, ast.Call) and last_name(node.func) == "sum" and SEED in one.depends_on
         if "sums" in one.reason and len(one.depends_on) == 1 and not is_of_numbers:
             yield one
-
-
-RULE = Rule("warning", words=(r"sum\(",), factors=("hash-seed",), fix="safe", cure="hash-seed")

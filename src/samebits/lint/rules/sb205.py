@@ -15,21 +15,21 @@ In the order of the tasks:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.following import Following
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("as_completed", "imap_unordered", "in_order"), factors=("completion-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Loops and lists that put them together, where the order of those is used; and loaders told to keep none."""
-    for source, call in project.methods("as_completed", "imap_unordered"):
+    for call in (*source.methods["as_completed"], *source.methods["imap_unordered"]):
         if _is_kept(Following(project), source, call):
             yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
-    for source, call in project.methods("DataLoader"):
+    for call in source.methods["DataLoader"]:
         if getattr(argument(call, "in_order"), "value", True) is False:
             yield Finding.at(source, call, "takes batches in the order in which workers have them")
 
@@ -58,12 +58,3 @@ def _keeps(following: Following, source: Source, node: ast.AST, loop: ast.For | 
         case ast.AugAssign(op=ast.Add(), value=value):
             return any(isinstance(one, ast.Call) and last_name(one.func) == "result" for one in ast.walk(value))
     return isinstance(node, ast.Yield)
-
-
-RULE = Rule(
-    "warning",
-    words=("as_completed", "imap_unordered", "in_order"),
-    factors=("completion-order",),
-    fix="safe",
-    cure="completion-order",
-)

@@ -12,23 +12,14 @@ Put both in order:
         pairs.append((image, mask))
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.listings import listings
+from samebits.lint.findings import Findings
+from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Listings in one zip()."""
-    return listings(project, "zip")
-
-
-RULE = Rule(
-    "error",
-    words=("listdir", "scandir", "walk", "glob", "iterdir"),
-    factors=("file-order",),
-    fix="safe",
-    cure="file-order",
-)
+    return listings(project, source, "zip")

@@ -10,23 +10,14 @@ Put it in order first:
     paths = sorted(glob.glob("shards/*.tar"))[rank::world_size]
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
-from samebits.lint.listings import listings
+from samebits.lint.findings import Findings
+from samebits.lint.listings import NAMES, listings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+def find(project: Project, source: Source) -> Findings:
     """Listings under a slice with a start and a step."""
-    return listings(project, "slice")
-
-
-RULE = Rule(
-    "error",
-    words=("listdir", "scandir", "walk", "glob", "iterdir"),
-    factors=("file-order",),
-    fix="safe",
-    cure="file-order",
-)
+    return listings(project, source, "slice")

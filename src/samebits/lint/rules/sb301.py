@@ -22,9 +22,8 @@ Draw from a generator that belongs to the sample, or from the global ones, which
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import GENERATORS
 from samebits.lint.project import Project, argument, class_around
 from samebits.lint.rule import Rule
@@ -34,48 +33,31 @@ _MAKING = {"__init__", "__post_init__"}
 _DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("default_rng", "RandomState", "Random", "Generator", "DataLoader"), factors=("data-workers",))
+def find(project: Project, source: Source) -> Findings:
     """Attributes that a dataset's `__init__` makes, where its other methods use them and workers may hold it."""
-    for source in project.sources:
-        for call in (call for name in GENERATORS for call in source.calls.get(name, ())):
-            node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
-            holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
-            if holder is None or not name.startswith("self."):
-                continue
-            function = source.function_of(node)
-            drawn = [
-                one
-                for one in source.mentions[name]
-                if class_around(source, one) is holder and source.function_of(one) is not function
-            ]
-            if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):
-                reason = f"gives every worker a copy of {name} in the same state"
-                yield Finding.at(source, node, reason, others=drawn)
+    for call in (call for name in GENERATORS for call in source.calls[name]):
+        node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
+        holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
+        if holder is None or not name.startswith("self."):
+            continue
+        function = source.function_of(node)
+        drawn = [
+            one
+            for one in source.mentions[name]
+            if class_around(source, one) is holder and source.function_of(one) is not function
+        ]
+        if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):
+            reason = f"gives every worker a copy of {name} in the same state"
+            yield Finding.at(source, node, reason, others=drawn)
 
 
 def _is_in_workers(project: Project, source: Source, holder: ast.ClassDef) -> bool:
     methods = {one.name for one in holder.body if isinstance(one, ast.FunctionDef)}
-    together = project.together(source)
-    if not methods & _DRAWING or any({"get_worker_info", "worker_init_fn"} & one.words for one in together):
-        return False
-    if any(
-        keyword.arg == "worker_init_fn"
-        for one in together
-        for call in one.methods.get("DataLoader", ())
-        for keyword in call.keywords
-    ):
-        return False
-    if any(
-        one.qualified(call.func).startswith("samebits")
-        for one in together
-        for call in one.methods.get("DataLoader", ())
-    ):
-        return False  # its workers draw for each sample
-    workers = [argument(call, "num_workers", 5) for one in together for call in one.methods.get("DataLoader", ())]
-    has_workers = any(one is not None and getattr(one, "value", 1) != 0 for one in workers)
-    return has_workers and (project.is_dataset(holder) or "__call__" in methods)
-
-
-RULE = Rule(
-    "error", words=("default_rng", "RandomState", "Random", "Generator", "DataLoader"), factors=("data-workers",)
-)  # fmt: skip
+    is_seeded = project.is_mentioned(project.together(source), "get_worker_info", "worker_init_fn") or any(
+        # The workers of our own loader draw for each sample.
+        argument(call, "worker_init_fn") is not None or one.qualified(call.func).startswith("samebits")
+        for one, call in project.loaders(source)
+    )
+    is_drawing = bool(methods & _DRAWING) and (project.is_dataset(holder) or "__call__" in methods)
+    return is_drawing and not is_seeded and project.has_workers(source)

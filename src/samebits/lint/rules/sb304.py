@@ -11,28 +11,22 @@ In its own order:
 """
 
 import ast
-import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
-from samebits.lint.project import Project, argument, is_true
+from samebits.lint.findings import Finding, Findings
+from samebits.lint.project import EVALUATION, Project, argument, is_true
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
-
-_EVALUATION = re.compile(r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter)?", re.IGNORECASE)
+from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("shuffle",))
+def find(project: Project, source: Source) -> Findings:
     """Loaders whose name or function speaks of evaluation."""
-    for source, call in project.methods("DataLoader"):
+    for call in source.methods["DataLoader"]:
         shuffle = argument(call, "shuffle", 2)
         if not is_true(shuffle):
             continue
         parent, function = source.parents[call], source.function_of(call)
         named = [last_name(one) for one in parent.targets] if isinstance(parent, ast.Assign) else []
         named += [function.name] if isinstance(parent, ast.Return) and isinstance(function, ast.FunctionDef) else []
-        if any(_EVALUATION.fullmatch(name) for name in named):
+        if any(EVALUATION.fullmatch(name) for name in named):
             yield Finding.at(source, call, f"shuffles {named[0]}, which is evaluated on")
-
-
-RULE = Rule("warning", words=("shuffle",))

@@ -19,16 +19,17 @@ From torch's own:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import SEEDS
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source, last_name
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("worker_init_fn",), factors=("os-entropy", "data-workers"))
+def find(project: Project, source: Source) -> Findings:
     """Seed calls in what is given as `worker_init_fn`."""
-    for source, call in project.methods("DataLoader", "partial"):
+    for call in (*source.methods["DataLoader"], *source.methods["partial"]):
         given = argument(call, "worker_init_fn")
         if isinstance(given, ast.Lambda):
             yield from _seeds(source, given)
@@ -43,6 +44,3 @@ def _seeds(source: Source, function: ast.AST) -> Iterator[Finding]:
                 yield Finding.at(source, node, "seeds each worker with entropy, new in every run")
             elif isinstance(node.args[0], ast.Constant):
                 yield Finding.at(source, node, "seeds all workers alike, in every epoch")
-
-
-RULE = Rule("error", words=("worker_init_fn",), factors=("os-entropy", "data-workers"))

@@ -14,23 +14,21 @@ Without a race:
     torch.backends.cudnn.benchmark = False
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, is_true, seeds_in, set_to
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("cudnn",), factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")
+def find(project: Project, source: Source) -> Findings:
     """In a script that trains by a seed or asks for repeatable kernels, or where a helper seeds."""
-    for source in project.sources:
-        own = {source.function_of(call) for _, call in seeds_in(source)}
-        asked = any(is_true(value) for _, value in set_to(source, f"{_CUDNN}.deterministic"))
-        for node, value in set_to(source, f"{_CUDNN}.benchmark"):
-            is_asked = source in project.trains and (asked or "torch" in project.seeds(source))
-            if is_true(value) and (is_asked or source.function_of(node) in own):
-                yield Finding.at(source, node, "lets cuDNN choose kernels by time, which a seed does not hold still")
+    own = {source.function_of(call) for _, call in seeds_in(source)}
+    asked = any(is_true(value) for _, value in set_to(source, f"{_CUDNN}.deterministic"))
+    for node, value in set_to(source, f"{_CUDNN}.benchmark"):
+        is_asked = source in project.trains and (asked or "torch" in project.seeds(source))
+        if is_true(value) and (is_asked or source.function_of(node) in own):
+            yield Finding.at(source, node, "lets cuDNN choose kernels by time, which a seed does not hold still")
 
 
 _CUDNN = "torch.backends.cudnn"
-RULE = Rule("warning", words=("cudnn",), factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")

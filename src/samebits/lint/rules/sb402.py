@@ -11,29 +11,26 @@ One of the two:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.environment import set_in
-from samebits.lint.findings import Finding
+from samebits.lint.environment import settings
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 _RIGHT = (":4096:8", ":16:8")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule(
+    "error",
+    words=("CUBLAS_WORKSPACE_CONFIG",),
+    factors=("torch-algorithms",),
+    torch="torch.use_deterministic_algorithms checks it until 2.12",
+)
+def find(project: Project, source: Source) -> Findings:
     """Constants that are neither."""
-    for source in project.sources:
-        for name, node in set_in(source):
-            value = (
-                node.value if isinstance(node, ast.Assign) else node.args[-1] if isinstance(node, ast.Call) else None
-            )
-            given = value.value if name == "CUBLAS_WORKSPACE_CONFIG" and isinstance(value, ast.Constant) else _RIGHT[0]
-            if given not in _RIGHT:
-                yield Finding.at(source, node, f"sets {name} to {given!r}, which is neither {' nor '.join(_RIGHT)}")
-
-
-RULE = Rule(
-    "error", words=("CUBLAS_WORKSPACE_CONFIG",), factors=("torch-algorithms",),
-    torch="torch.use_deterministic_algorithms checks it until 2.12"
-)  # fmt: skip
+    for name, node in settings(source):
+        value = node.value if isinstance(node, ast.Assign) else node.args[-1] if isinstance(node, ast.Call) else None
+        given = value.value if name == "CUBLAS_WORKSPACE_CONFIG" and isinstance(value, ast.Constant) else _RIGHT[0]
+        if given not in _RIGHT:
+            yield Finding.at(source, node, f"sets {name} to {given!r}, which is neither {' nor '.join(_RIGHT)}")

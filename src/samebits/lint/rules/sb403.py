@@ -10,9 +10,8 @@ All or an error:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument, is_true
 from samebits.lint.rule import Rule
 from samebits.lint.source import Function, Source
@@ -20,9 +19,10 @@ from samebits.lint.source import Function, Source
 _NAME = "torch.use_deterministic_algorithms"
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("use_deterministic",), factors=("torch-algorithms",), fix="unsafe")
+def find(project: Project, source: Source) -> Findings:
     """`warn_only`, and False in the function that said True."""
-    for source, call in project.calls(_NAME):
+    for call in source.calls[_NAME]:
         mode = argument(call, "mode", 0)
         if isinstance(source.function_of(call), Function) and any(
             isinstance(one, ast.If) for one in source.around(call)
@@ -35,10 +35,5 @@ def find(project: Project) -> Iterator[Finding]:
 
 
 def _is_on_before(source: Source, line: int) -> bool:
-    calls = source.calls.get(_NAME, ())
+    calls = source.calls[_NAME]
     return any(is_true(argument(one, "mode", 0)) and one.lineno < line for one in calls)
-
-
-RULE = Rule(
-    "warning", words=("use_deterministic",), factors=("torch-algorithms",), fix="unsafe", cure="torch-algorithms"
-)

@@ -13,20 +13,17 @@ With both:
     model = nn.Linear(4, 1)
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument, is_true
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("use_deterministic",), factors=("torch-rng",))
+def find(project: Project, source: Source) -> Findings:
     """In scripts that train."""
-    for source, call in project.calls("torch.use_deterministic_algorithms"):
+    for call in source.calls["torch.use_deterministic_algorithms"]:
         entries = project.entries_of(source)
         is_on = is_true(argument(call, "mode", 0)) and project.lacks_seed(source, "torch")
         if is_on and any(entry in project.trains for entry in entries):
             yield Finding.at(source, call, "asks for deterministic algorithms in a script that does not seed torch")
-
-
-RULE = Rule("warning", words=("use_deterministic",), factors=("torch-rng",))

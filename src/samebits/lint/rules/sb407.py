@@ -10,21 +10,15 @@ As it is by default:
     torch.utils.deterministic.fill_uninitialized_memory = True
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, set_to
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("fill_uninitialized",), factors=("uninitialized-memory",), torch="2.2 and newer")
+def find(project: Project, source: Source) -> Findings:
     """Assignments of False."""
-    for source in project.sources:
-        for node, value in set_to(source, "torch.utils.deterministic.fill_uninitialized_memory"):
-            if getattr(value, "value", None) is False:
-                yield Finding.at(source, node, "leaves memory as it was found, which deterministic mode would fill")
-
-
-RULE = Rule(
-    "warning", words=("fill_uninitialized",), factors=("uninitialized-memory",), torch="2.2 and newer"
-)  # fmt: skip
+    for node, value in set_to(source, "torch.utils.deterministic.fill_uninitialized_memory"):
+        if getattr(value, "value", None) is False:
+            yield Finding.at(source, node, "leaves memory as it was found, which deterministic mode would fill")

@@ -18,9 +18,8 @@ Filled:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument, class_around
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source, dotted, last_name
@@ -28,20 +27,19 @@ from samebits.lint.source import Source, dotted, last_name
 _EMPTY = ("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.empty_like")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("Parameter",), factors=("uninitialized-memory",))
+def find(project: Project, source: Source) -> Findings:
     """Where nothing else in the class, its bases or its heirs, initializes anything that could be it."""
-    for source in project.sources:
-        for node in source.every(ast.Assign):
-            name, value, holder = dotted(node.targets[0]), node.value, class_around(source, node)
-            if not (isinstance(value, ast.Call) and last_name(value.func) == "Parameter" and value.args and holder):
-                continue
-            made = value.args[0]
-            is_empty = isinstance(made, ast.Call) and source.qualified(made.func) in _EMPTY and bool(made.args)
-            if not is_empty or argument(value, "requires_grad") is not None or _is_filled(source, holder, name):
-                continue
-            # `torch.Tensor` of a list, or of what may be one, holds its numbers.
-            if "empty" in ast.unparse(made) or not isinstance(made.args[0], ast.List | ast.Tuple | ast.Name):  # type: ignore[attr-defined]
-                yield Finding.at(source, node, f"makes {name} of memory that nobody wrote")
+    for call in source.methods["Parameter"]:
+        node, holder, made = source.parents[call], class_around(source, call), call.args[0] if call.args else None
+        if not (isinstance(node, ast.Assign) and isinstance(made, ast.Call) and made.args and holder):
+            continue
+        name, maker = dotted(node.targets[0]), source.qualified(made.func)
+        # `torch.Tensor` of a list, or of what may be one, holds its numbers.
+        is_full = "empty" not in maker and isinstance(made.args[0], ast.List | ast.Tuple | ast.Name)
+        is_left = argument(call, "requires_grad") is None and not _is_filled(source, holder, name)
+        if maker in _EMPTY and not is_full and is_left:
+            yield Finding.at(source, node, f"makes {name} of memory that nobody wrote")
 
 
 def _is_filled(source: Source, holder: ast.ClassDef, name: str) -> bool:
@@ -52,6 +50,3 @@ def _is_filled(source: Source, holder: ast.ClassDef, name: str) -> bool:
     return any("init" in word or "reset" in word for word in words - {"__init__"}) or bool(
         words & {"parameters", "load_state_dict", "from_pretrained", "setattr", "apply"}
     )
-
-
-RULE = Rule("error", words=("Parameter",), factors=("uninitialized-memory",))

@@ -13,18 +13,15 @@ One program for each output, which adds in its own order:
         tl.store(out, tl.sum(tl.load(rows)))
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("atomic_add",), factors=("torch-algorithms",))
+def find(project: Project, source: Source) -> Findings:
     """`atomic_add` of triton.language."""
-    for source, call in project.methods("atomic_add"):
+    for call in source.methods["atomic_add"]:
         if source.qualified(call.func).startswith(("triton.", "tl.", ".tl.")):
             yield Finding.at(source, call, "adds in the order in which threads come")
-
-
-RULE = Rule("warning", words=("atomic_add",), factors=("torch-algorithms",))

@@ -10,24 +10,20 @@ Average what processes of their own have learned, for instance with DistributedD
     model = nn.parallel.DistributedDataParallel(model)
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
+from samebits.lint.source import Source, last_name, owner_of
 
 _STARTING = ("Process", "spawn", "start_processes")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("share_memory",))
+def find(project: Project, source: Source) -> Findings:
     """`share_memory()` of what is called a model, where processes are started that step."""
-    for source, call in project.methods("share_memory", "share_memory_"):
+    for call in (*source.methods["share_memory"], *source.methods["share_memory_"]):
         starts = any(name in source.methods for name in _STARTING)
         steps = any({"step", "backward"} <= one.methods.keys() for one in (source, *project.imports_of(source)))
-        owner = last_name(getattr(call.func, "value", call)).lower()
+        owner = last_name(owner_of(call)).lower()
         if starts and steps and any(word in owner for word in ("model", "net", "policy", "actor")):
             yield Finding.at(source, call, f"shares {owner} among processes that step on it as they come")
-
-
-RULE = Rule("error", words=("share_memory",))

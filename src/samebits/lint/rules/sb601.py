@@ -16,35 +16,24 @@ With them:
 """
 
 import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import last_name
+from samebits.lint.source import Source, last_name, owner_of
 
-_RESTORING = (
-    "set_rng_state",
-    "setstate",
-    "set_state",
-    "fork_rng",
-    "load_state",
-    "TrainingState",
-    "load_checkpoint_rng",
-)
+_RESTORING = {"set_rng_state", "setstate", "set_state", "fork_rng", "load_state", "TrainingState"}
 _OPTIMIZER = re.compile(r"(.*_)?(optim\w*|opt)(_\w+)?", re.IGNORECASE)
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("load_state_dict",))
+def find(project: Project, source: Source) -> Findings:
     """Optimizers that are given a state, in scripts that give none to a generator."""
-    for source, call in project.methods("load_state_dict"):
-        owner = last_name(getattr(call.func, "value", call))
+    for call in source.methods["load_state_dict"]:
+        owner = last_name(owner_of(call))
         entries = project.entries_of(source)
         if not _OPTIMIZER.fullmatch(owner) or not any(entry in project.trains for entry in entries):
             continue
         words = {word for one in project.together(source) for word in one.words}
-        if not words & {*_RESTORING} and not any("rng" in word.lower() for word in words):
+        if not words & _RESTORING and not any("rng" in word.lower() for word in words):
             yield Finding.at(source, call, f"resumes {owner}, and no script here the states of generators")
-
-
-RULE = Rule("warning", words=("load_state_dict",))

@@ -18,9 +18,8 @@ With it:
 
 import ast
 import re
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source, dotted, last_name
@@ -29,9 +28,10 @@ _STATEFUL = {"Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", 
 _COUNTER = re.compile(r"(.*_)?(epoch|step|iteration|iter_num)s?")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("warning", words=("load_state_dict",))
+def find(project: Project, source: Source) -> Findings:
     """Where a checkpoint gives a model its state and a loop its first epoch, and no optimizer anything."""
-    for source, call in project.methods("load_state_dict"):
+    for call in source.methods["load_state_dict"]:
         given = dotted(call.args[0].value) if call.args and isinstance(call.args[0], ast.Subscript) else ""
         if not given or not _counts_on(source, given, call):
             continue
@@ -60,6 +60,3 @@ def _counts_on(source: Source, checkpoint: str, call: ast.Call) -> bool:
         for node in source.every(ast.Assign)
         if source.function_of(node) is source.function_of(call)
     )
-
-
-RULE = Rule("warning", words=("load_state_dict",))

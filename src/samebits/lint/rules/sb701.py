@@ -14,25 +14,22 @@ Told:
         train(DataLoader(data, sampler=sampler))
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 # These tell it themselves.
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("DistributedSampler", "set_epoch"))
+def find(project: Project, source: Source) -> Findings:
     """Where no script that it is part of calls `set_epoch`."""
-    for source, call in project.methods("DistributedSampler"):
+    for call in source.methods["DistributedSampler"]:
         shuffle, roots = argument(call, "shuffle", 3), {name.split(".")[0] for name in source.imported.values()}
         known = project.together(source) if project.entries_of(source) else project.sources
         if project.is_mentioned(known, "set_epoch"):
             continue
         if getattr(shuffle, "value", True) is not False and not roots & set(_FRAMEWORKS):
             yield Finding.at(source, call, "shuffles every epoch alike: set_epoch() is called nowhere")
-
-
-RULE = Rule("error", words=("DistributedSampler", "set_epoch"))

@@ -15,17 +15,17 @@ Given the script's:
     sampler = DistributedSampler(data, seed=args.seed)
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project, argument
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("info", words=("DistributedSampler",))
+def find(project: Project, source: Source) -> Findings:
     """In scripts that have a seed option."""
-    for source, call in project.methods("DistributedSampler"):
-        options = [one for each in project.together(source) for one in each.methods.get("add_argument", ())]
+    for call in source.methods["DistributedSampler"]:
+        options = [one for each in project.together(source) for one in each.methods["add_argument"]]
         has_option = any(getattr(one, "value", "") == "--seed" for call in options for one in call.args)
         shuffle = getattr(argument(call, "shuffle", 3), "value", True)
         if (
@@ -35,6 +35,3 @@ def find(project: Project) -> Iterator[Finding]:
             and not any(one.arg is None for one in call.keywords)
         ):
             yield Finding.at(source, call, "shuffles by seed 0, whatever --seed says")
-
-
-RULE = Rule("info", words=("DistributedSampler",))

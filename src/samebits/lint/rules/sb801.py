@@ -11,34 +11,19 @@ Start the script with it, or with `samebits run`; or do not depend on the order 
     names = sorted({"cat", "dog"})
 """
 
-from collections.abc import Iterator
-
-from samebits.lint.environment import set_in
-from samebits.lint.findings import Finding
+from samebits.lint.environment import settings
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
+from samebits.lint.source import Source
 
-_STARTS = (
-    "Popen",
-    "subprocess",
-    "execv",
-    "execve",
-    "execl",
-    "execle",
-    "execvp",
-    "execvpe",
-    "spawn",
-    "Process",
-    "launch",
-)
+_STARTS = {"Popen", "subprocess", "spawn", "Process", "launch"}
+_STARTS |= {"execv", "execve", "execl", "execle", "execvp", "execvpe"}
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("PYTHONHASHSEED",))
+def find(project: Project, source: Source) -> Findings:
     """Where no further process is started that would read it."""
-    for source in project.sources:
-        for name, node in set_in(source):
-            if name == "PYTHONHASHSEED" and not project.is_mentioned([source], *_STARTS):
-                yield Finding.at(source, node, "sets PYTHONHASHSEED, which Python has read before")
-
-
-RULE = Rule("error", words=("PYTHONHASHSEED",))
+    for name, node in settings(source):
+        if name == "PYTHONHASHSEED" and not project.is_mentioned([source], *_STARTS):
+            yield Finding.at(source, node, "sets PYTHONHASHSEED, which Python has read before")

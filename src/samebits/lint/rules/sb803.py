@@ -19,27 +19,24 @@ A generator for each task:
 """
 
 import ast
-from collections.abc import Iterator
 
-from samebits.lint.findings import Finding
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import DRAWS
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
-from samebits.lint.source import dotted, last_name
+from samebits.lint.source import Source, dotted, last_name, owner_of
 
 _MAPPING = ("map", "imap", "imap_unordered", "starmap", "map_async", "apply_async", "apply")
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("Pool",), factors=("numpy-rng",))
+def find(project: Project, source: Source) -> Findings:
     """Functions given to a pool of `multiprocessing` that draw."""
-    for source, call in project.methods(*_MAPPING):
-        owner = dotted(getattr(call.func, "value", call))
+    for call in (call for name in _MAPPING for call in source.methods[name]):
+        owner = dotted(owner_of(call))
         if "pool" not in owner.lower() or "Pool" not in source.words or "ThreadPool" in source.words or not call.args:
             continue
         found = project.function(source, last_name(call.args[0]))
         for node in ast.walk(found[1]) if found else ():
             if isinstance(node, ast.Call) and found and found[0].qualified(node.func) in DRAWS["numpy"]:
                 yield Finding.at(found[0], node, f"draws in each process of {owner} from a copy of one generator")
-
-
-RULE = Rule("error", words=("Pool",), factors=("numpy-rng",))

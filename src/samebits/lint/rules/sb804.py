@@ -17,20 +17,20 @@ Above all imports, or from within torch:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.environment import THREADS, set_in
-from samebits.lint.findings import Finding
+from samebits.lint.environment import THREADS, settings
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source
 
 
-def find(project: Project) -> Iterator[Finding]:
+@Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",))
+def find(project: Project, source: Source) -> Findings:
     """At the top of a file, below an import of torch or NumPy."""
-    for source in project.sources:
-        for name, node in set_in(source):
-            loaded = next(_imports(source, node), None)
-            if name in THREADS and loaded is not None and isinstance(source.function_of(node), ast.Module):
-                yield Finding.at(source, node, f"sets {name} after line {loaded.lineno}, where it is read")
+    for name, node in settings(source):
+        loaded = next(_imports(source, node), None)
+        if name in THREADS and loaded is not None and isinstance(source.function_of(node), ast.Module):
+            yield Finding.at(source, node, f"sets {name} after line {loaded.lineno}, where it is read")
 
 
 def _imports(source: Source, node: ast.AST) -> Iterator[ast.stmt]:
@@ -41,6 +41,3 @@ def _imports(source: Source, node: ast.AST) -> Iterator[ast.stmt]:
         is_top = isinstance(source.parents[one], ast.Module)
         if is_top and one.lineno < node.lineno and any(name.split(".")[0] in ("torch", "numpy") for name in names):  # type: ignore[attr-defined]
             yield one
-
-
-RULE = Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",))

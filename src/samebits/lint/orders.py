@@ -1,0 +1,153 @@
+"""Where files use the order of sets, hashes or addresses: what four rules ask, each for its own kind of use.
+
+To know what an expression may be, a whole file is read several times over; that is done only where names and calls
+show that something may be found.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from samebits.lint.findings import Finding
+from samebits.lint.following import Following
+from samebits.lint.hash_order import CHOOSING, HEAPS, ORDERING, taken_by, uses_in
+from samebits.lint.project import Project
+from samebits.lint.source import Source, last_name
+
+_HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
+_SET_NAMES = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
+# What they make is found by keys, or is one thing: the order is lost, or somebody else's business.
+_UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", "hash", "id", *CHOOSING}
+# Give what hashes by its address.
+_OBJECTS = {f"{named}{kind}" for named in ("", "named_") for kind in ("parameters", "buffers", "modules", "children")}
+_NAMES = re.compile(r"seed|bucket|fold|split", re.IGNORECASE)
+
+
+class Ordered(NamedTuple):
+    """A use of the order of hashes in a file, and what is in that order."""
+
+    source: Source
+    node: ast.AST
+    finding: Finding
+
+    @property
+    def taken(self) -> Sequence[ast.expr]:
+        """The set itself, as an expression; none where its order is lost, or somebody else's business."""
+        return _taken(self.node)
+
+
+def _taken(node: ast.AST) -> Sequence[ast.expr]:
+    if isinstance(node, ast.Call):
+        return [] if last_name(node.func) in _UNORDERED else [node, *node.args]
+    return taken_by(node) or ([node] if isinstance(node, ast.expr) else [])
+
+
+def set_orders(project: Project, source: Source) -> list[Ordered]:
+    """Those of a file, knowing the files that it imports."""
+    return project.once(_orders, source)
+
+
+def _orders(project: Project, source: Source) -> list[Ordered]:
+    imports = sorted(project.imports_of(source), key=lambda one: one.path)
+    names = {one: project.once(_set_names, one) for one in (source, *imports)}
+    ordered = [*_ordered(source, set[str]().union(*names.values()))]
+    said = {last_name(part) for part, _ in ordered}
+    others = [one for one in imports if said & names[one]]
+    known = names[source].union(*(names[one] for one in others))
+    following, has_objects = Following(project), any(_OBJECTS & one.methods.keys() for one in (source, *others))
+    is_worth_it = _has_numbers(source) or any(
+        has_objects or _is_summed(source, taker) or any(following.uses(source, one, "set") for one in _taken(taker))
+        for _, taker in ordered
+    )
+    found = [Ordered(source, *use) for use in uses_in(source, project.flow(source, *others))] if is_worth_it else []
+    # What is a set only because some caller gave one, or because two functions have one name, is not told.
+    return [one for one in found if "set" not in one.finding.reason or _shows_a_set(one.taken, known)]
+
+
+def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Whatever makes a set, or is called as one is, where something takes its members in their order; and what does."""
+    made = [*source.every(ast.Set, ast.SetComp)]
+    made += [one for name in {*_SET_NAMES, *known} for one in source.named[name]]
+    for part in made:
+        inner: ast.AST = part
+        for outer in source.around(part):
+            is_ordering = isinstance(outer, ast.Call) and last_name(outer.func) in ORDERING
+            if is_ordering or inner in taken_by(outer):
+                yield part, outer
+            if isinstance(outer, ast.stmt):
+                break
+            inner = outer
+
+
+def _has_numbers(source: Source) -> bool:
+    """Whether a hash or an address may become a number that matters, or order something."""
+    calls = [call for name in ("hash", "id") for call in source.calls[name]]
+    kept = {last_name(target) for call in calls for one in _assigned(source, call) for target in one.targets}
+    mentions = [*calls, *(node for name in kept for node in source.named[name])]
+    keys = [one.value for one in source.every(ast.keyword) if one.arg == "key" and last_name(one.value) == "id"]
+    return bool(keys) or any(is_number(source, one) or _orders_by(source, one) for one in mentions)
+
+
+def _assigned(source: Source, node: ast.AST) -> list[ast.Assign]:
+    return [one for one in source.around(node) if isinstance(one, ast.Assign)]
+
+
+def _orders_by(source: Source, node: ast.AST) -> bool:
+    """Whether it stands in a key to order by, or in what a heap is given."""
+    return any(
+        (isinstance(one, ast.keyword) and one.arg == "key")
+        or (isinstance(one, ast.Call) and last_name(one.func) in HEAPS)
+        for one in source.around(node)
+    )
+
+
+def is_number(source: Source, node: ast.AST) -> bool:
+    """Whether it is taken modulo something, or is part of what seeds."""
+    for one in (node, *source.around(node)):
+        match one:
+            case ast.BinOp(op=ast.Mod() | ast.BitAnd()):
+                return True
+            case ast.Call() if one is not node and "seed" in last_name(one.func).lower():
+                return True
+            case ast.Assign(targets=[target]):
+                return bool(_NAMES.search(last_name(target)))
+            case ast.stmt():
+                return False
+    return False
+
+
+def _is_summed(source: Source, node: ast.AST) -> bool:
+    return any(isinstance(one, ast.Call) and last_name(one.func) == "sum" for one in (node, *source.around(node)))
+
+
+def _shows_a_set(nodes: Iterable[ast.AST], known: set[str]) -> bool:
+    parts = (part for node in nodes for part in ast.walk(node))
+    return any(isinstance(part, ast.Set | ast.SetComp) or last_name(part) in known | _SET_NAMES for part in parts)
+
+
+def _set_names(project: Project, source: Source) -> set[str]:
+    """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
+    names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]
+    made += [one for name in _SET_NAMES for one in source.named[name]]
+    for one in made:
+        inner: ast.AST = one
+        for outer in source.around(one):
+            match outer:
+                case ast.Call() if inner in outer.args and last_name(outer.func) not in _HOLDING:
+                    break
+                case ast.comprehension() | ast.Compare():
+                    break
+                case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                    names |= {*map(last_name, outer.targets if isinstance(outer, ast.Assign) else [outer.target])}
+                case ast.arg():
+                    names.add(outer.arg)
+                case ast.Return():
+                    names.add(getattr(source.function_of(outer), "name", ""))
+            inner = outer
+    for given in source.every(ast.Return):
+        if given.value is not None and last_name(given.value) in names:
+            names.add(getattr(source.function_of(given), "name", ""))
+    return names - {""}

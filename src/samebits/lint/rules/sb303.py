@@ -1,0 +1,56 @@
+"""How often is evaluated changes what is trained.
+
+Each iteration over a loader draws a number from torch's generator, shuffled or not, with workers or without. In a
+script that evaluates every few steps, another interval shifts all that training draws: evaluated after every epoch
+and after every second one, two trainings ended with other weights.
+
+    torch.manual_seed(0)
+    val_loader = DataLoader(held_out, batch_size=8)
+    for epoch in range(10):
+        if epoch % args.eval_every == 0:
+            evaluate(model, val_loader)
+
+With a generator of its own:
+
+    torch.manual_seed(0)
+    val_loader = DataLoader(held_out, batch_size=8, generator=torch.Generator().manual_seed(0))
+    for epoch in range(10):
+        if epoch % args.eval_every == 0:
+            evaluate(model, val_loader)
+"""
+
+import ast
+
+from samebits.lint.findings import Finding, Findings
+from samebits.lint.libraries import ALL
+from samebits.lint.project import EVALUATION, Project, argument, is_true
+from samebits.lint.rule import Rule
+from samebits.lint.source import Function, Source, dotted
+
+
+@Rule("info", words=("DataLoader",), fix="unsafe", cure="generator")
+def find(project: Project, source: Source) -> Findings:
+    """Loaders of torch whose name speaks of evaluation, used every so many times in a script that seeds torch."""
+    for call in source.calls["torch.utils.data.DataLoader"]:
+        parent = source.parents[call]
+        name = dotted(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
+        is_given = argument(call, "generator") is not None or any(one.arg is None for one in call.keywords)
+        if is_given or not EVALUATION.fullmatch(name.rpartition(".")[2]) or is_true(argument(call, "shuffle", 2)):
+            continue
+        seeded = [{"torch", ALL} & project.seeds(entry) for entry in project.entries_of(source)]
+        lines = [one.lineno for one in source.mentions[name] if _is_now_and_then(source, one)]
+        if lines and seeded and all(seeded):
+            reason = f"DataLoader() draws from the generator of training, as often as line {lines[0]} is reached"
+            yield Finding.at(source, call, reason)
+
+
+def _is_now_and_then(source: Source, node: ast.AST) -> bool:
+    """Whether it stands in a loop, below a condition such as `epoch % 5 == 0`."""
+    asked = False
+    for one in source.around(node):
+        if isinstance(one, Function | ast.For | ast.While) and asked:
+            return isinstance(one, ast.For | ast.While)
+        if isinstance(one, Function):
+            return False
+        asked = asked or (isinstance(one, ast.If) and any(isinstance(part, ast.Mod) for part in ast.walk(one.test)))
+    return False

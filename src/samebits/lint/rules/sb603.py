@@ -1,0 +1,55 @@
+"""A generator is seeded after it was given the state of a checkpoint.
+
+The seed puts it back to where the training began, so the resumed run draws again what was drawn in its first epochs:
+the same order of batches, the same masks of dropout.
+
+    state = torch.load("last.pt")
+    torch.set_rng_state(state["rng"])
+    torch.manual_seed(0)
+
+Seed first, and restore then:
+
+    torch.manual_seed(0)
+    state = torch.load("last.pt")
+    torch.set_rng_state(state["rng"])
+"""
+
+import ast
+from collections.abc import Iterator
+
+from samebits.lint.findings import Finding, Findings
+from samebits.lint.libraries import SEEDS
+from samebits.lint.project import Project, seeds_in, statements_above
+from samebits.lint.rule import Rule
+from samebits.lint.source import Source, last_name
+
+_RESTORING = {name: library for name, library in SEEDS.items() if "state" in name}
+
+
+@Rule("error", words=("set_rng_state", "setstate", "set_state"))
+def find(project: Project, source: Source) -> Findings:
+    """Below what restores it from a checkpoint, itself or by a function of these files, in one block."""
+    restored = [*_restored(source), *_restored_elsewhere(project, source)]
+    for library, call in seeds_in(source) if restored else ():
+        above, here = statements_above(source, call), source.function_of(call)
+        own = [one for other, one in restored if other == library and source.function_of(one) is here]
+        before = [one for one in own if any(each in above for each in source.around(one))]
+        if before and call not in own and all(one.lineno < call.lineno for one in own):
+            yield Finding.at(source, call, f"throws away the state that line {before[-1].lineno} has restored")
+
+
+def _restored(source: Source) -> Iterator[tuple[str, ast.Call]]:
+    """Where a generator gets a state that is part of something: not one that was put aside for a while."""
+    for name, library in _RESTORING.items():
+        for call in source.calls[name]:
+            if any(isinstance(part, ast.Subscript) for given in call.args for part in ast.walk(given)):
+                yield library, call
+
+
+def _restored_elsewhere(project: Project, source: Source) -> Iterator[tuple[str, ast.Call]]:
+    """Where a function is called that does so."""
+    for one in project.closure(source):
+        for library, call in _restored(one):
+            for user in source.methods[getattr(one.function_of(call), "name", "")]:
+                if project.function(source, last_name(user.func)) == (one, one.function_of(call)):
+                    yield library, user
