@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from samebits.base.sites import Site
-from samebits.checking.experiments import read
+from samebits.checking.experiments import with_rules
 from samebits.checking.verdict import Cause, Evidence
 from samebits.report.text import check_told
 from tests.report.test_reports import different
@@ -27,7 +27,7 @@ def test_a_cause_names_the_rules_that_read_its_line(tmp_path: Path) -> None:
     places = (("file-order", Site(str(script), 4)), ("clock", Site(str(script), 4)), ("clock", None))
     causes = [Cause(name, place, True, "", SURE) for name, place in places]
 
-    assert [one.rules for one in read(causes, [str(script), str(tmp_path / "gone.py")])] == [("SB201",), (), ()]
+    assert [one.rules for one in with_rules(causes, [str(script), str(tmp_path / "gone.py")])] == [("SB201",), (), ()]
 
 
 def test_the_answer_shows_the_command_that_explains_the_rule(tmp_path: Path) -> None:

@@ -76,6 +76,36 @@ def test_nested_pins_leave_the_flag_as_it_was() -> None:
     assert torch._C._get_deterministic_algorithms is asks
 
 
+def test_the_innermost_pin_has_its_way() -> None:
+    """Strict within formulas, and formulas within that; each ends with its block."""
+    formulas, strict = ({"torch-algorithms": value} for value in ("replace", "strict"))
+    with samebits.pinned(factors=[], values=formulas):
+        with samebits.pinned(factors=[], values=strict):
+            with pytest.raises(RuntimeError, match=REFUSED):
+                unpooled()
+            with samebits.pinned(factors=[], values=formulas):
+                unpooled()
+            with pytest.raises(RuntimeError, match=REFUSED):
+                unpooled()
+        unpooled()
+    unpooled()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_unpooling_can_be_compiled(backend: str) -> None:
+    """What is traced has no values, and torch refuses that by itself; an empty batch is no reason to refuse either."""
+    index = torch.tensor([[[[0, 3], [5, 5]]]])
+
+    def step(x: Tensor) -> Tensor:
+        return functional.max_unpool2d(x, index.to(x.device).expand(len(x), 1, 2, 2), 2) * 2
+
+    with samebits.pinned(factors=["torch-algorithms"], strict=True):
+        compiled = torch.compile(step, backend=backend, fullgraph=True)
+        assert same(compiled(torch.ones(3, 1, 2, 2)), step(torch.ones(3, 1, 2, 2)))
+        assert step(torch.ones(0, 1, 2, 2)).shape == (0, 1, 4, 4)
+        assert step(torch.ones(3, 1, 2, 2, device="meta")).shape == (3, 1, 4, 4)
+
+
 def test_calls_are_counted_by_line() -> None:
     context = FactorContext("torch-algorithms", Setting("pinned", "replace"))
     find("torch-algorithms").apply(context)

@@ -177,7 +177,9 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
         _verdict(inquiry, kind, notes, alike),
         trained=trained,
         divergent=_measured(pool, found.divergent),
-        causes=read([replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes], _files(pool)),
+        causes=with_rules(
+            [replace(cause, distance=_distance(pool, cause.divergent)) for cause in causes], _files(pool)
+        ),
         unknown=None if fixes else _unknown(pool, found),
         origins=tuple(origins),
         remedy=None if remedy is None else replace(remedy, code=(*fixes, *_code(causes, script))),
@@ -407,7 +409,7 @@ def _files(pool: RunPool) -> list[str]:
     return sorted({path for run in pool.runs for path in run.facts.files})
 
 
-def read(causes: Sequence[Cause], paths: Iterable[str]) -> tuple[Cause, ...]:
+def with_rules(causes: Sequence[Cause], paths: Iterable[str]) -> tuple[Cause, ...]:
     """The causes, each with the rules of `samebits lint` that say so of its line when they read the program."""
     found = lint([path for path in paths if os.path.isfile(path)]).findings if causes else ()
     said = {(one.path, line, one.rule) for one in found for line in one.lines}

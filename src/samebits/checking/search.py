@@ -94,7 +94,7 @@ class Found:
             factor.varies_between_runs,
             what.format(what=entry.what if entry else LIBRARY),
             self.rounds[-1].evidence(suspect),
-            called=entry.what if entry else facts.replaced and f"{facts.replaced}, {REPLACED}",
+            called=entry.what if entry else _answered(suspect),
             script=entry.script if entry else "",
             source=entry.source if entry else "",
             likely=bool(_read_lines(suspect)),
@@ -215,6 +215,12 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
             found.left = yield from left_behind(inquiry, [*trial.whole, *alike])
             return
         at = trial.later
+
+
+def _answered(suspect: Suspect) -> str:
+    """Which operation a formula of ours answered, where that is the pin of this factor."""
+    op = suspect.baseline.base.facts.replaced
+    return f"{op}, {REPLACED}" if op and REPLACED in find(suspect.name).fixes else ""
 
 
 def _read_lines(suspect: Suspect) -> list[GuiltyLine]:

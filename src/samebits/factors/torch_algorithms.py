@@ -64,6 +64,9 @@ class TorchAlgorithms(TorchSetting):
             self._hold(torch, context)
             if context.setting.value in (None, "replace"):
                 _replace(torch, context)
+            elif (ours := sys.modules.get("samebits.ops.overrides")) is not None:
+                # In a block around this one, formulas may answer.
+                context.undo.callback(ours.refuse())
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
         """A program that switches it off, or asks for warnings, keeps deterministic kernels and gets no new error."""

@@ -46,7 +46,7 @@ def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[i
 
     Args:
         dims: of a plane, 2 or 3.
-        self: (*planes, *pooled), any dtype.
+        self: (*planes, *pooled), floating.
         indices: (*planes, *pooled), int64.
         output_size: of a plane.
         sizes: stride and padding, which say nothing about the result.
@@ -57,12 +57,13 @@ def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[i
     Raises:
         IndexError, RuntimeError: an index lies outside its plane.
     """
-    if self.shape != indices.shape or self.numel() == 0 or len(output_size) != dims:
+    planes, pooled = self.shape[:-dims].numel(), self.shape[-dims:].numel()
+    is_torchs = self.is_floating_point() and indices.dtype == torch.int64 and pooled > 0
+    if not is_torchs or self.shape != indices.shape or len(output_size) != dims:
         return None
-    planes = self.shape[:-dims].numel()
     found = self.new_zeros(planes, torch.Size(output_size).numel())
     rows = torch.arange(planes, device=self.device).unsqueeze(1)
-    found.index_put_((rows, indices.reshape(planes, -1)), self.reshape(planes, -1))
+    found.index_put_((rows, indices.reshape(planes, pooled)), self.reshape(planes, pooled))
     return shaped(found.view(*self.shape[:-dims], *output_size), self)
 
 

@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, _prims_common
 from torch.nn import functional
 
 from samebits.base.errors import SamebitsError
@@ -33,7 +33,8 @@ for _name in ("AutocastCUDA", "AutocastPrivateUse1"):
 
 Heard = Callable[[str], None]
 _lock = threading.RLock()
-_listeners: list[Heard] = []
+# The innermost one last; None while torch is to refuse.
+_listeners: list[Heard | None] = []
 _installed: list[tuple[str, str, torch.library.Library]] = []
 _noting: list[torch.library.Library] = []
 # In a node's metadata, where torch's anomaly mode keeps its traceback; with the name of the forward.
@@ -62,6 +63,16 @@ def replace(heard: Heard) -> Callable[[], None]:
     with _lock:
         if not _listeners:
             _install()
+    return _within(heard)
+
+
+def refuse() -> Callable[[], None]:
+    """Let torch refuse again until that is ended, but where somebody replaces operations within it."""
+    return _within(None) if _listeners else lambda: None
+
+
+def _within(heard: Heard | None) -> Callable[[], None]:
+    with _lock:
         _listeners.append(heard)
     is_over = False
 
@@ -71,7 +82,7 @@ def replace(heard: Heard) -> Callable[[], None]:
             if is_over:
                 return
             is_over = True
-            _listeners.remove(heard)
+            del _listeners[len(_listeners) - 1 - _listeners[::-1].index(heard)]
             if not _listeners:
                 _take_out()
 
@@ -80,7 +91,7 @@ def replace(heard: Heard) -> Callable[[], None]:
 
 def is_replacing() -> bool:
     """Whether operations are replaced right now."""
-    return bool(_listeners)
+    return bool(_listeners) and _listeners[-1] is not None
 
 
 def _install() -> None:
@@ -179,11 +190,11 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
         given = {one: value for one, value in kwargs.items() if one not in outs}
         into = [kwargs[one] for one in outs] or list(args[:1] if is_inplace else ())
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            found = formula(*args, **given)
+            found = formula(*args, **given) if is_replacing() else None
             results = found if isinstance(found, tuple) else (found,)
             # Another dtype to write to is refused by torch, or converted.
             if found is not None and all(a.dtype == b.dtype for a, b in zip(into, results, strict=False)):
-                for heard in tuple(_listeners):
+                for heard in filter(None, tuple(_listeners)):
                     heard(short)
                 return _written(results, into) if into else found
         return original.call_boxed(keys, *args, **kwargs)
@@ -228,11 +239,17 @@ def _written(results: tuple[Tensor, ...], into: list[Tensor]) -> Tensor | tuple[
     return tuple(into) if len(into) > 1 else into[0]
 
 
-# These look at the flag themselves, and then compute by slow pieces what lies behind one operation that is replaced.
+# These look at the flag themselves, and then compute by slow pieces what lies behind an operation that is replaced. The
+# last one refuses three operations on tensors without values; all three are replaced.
 _DECOMPOSING: frozenset[CodeType] = frozenset(
     function.__code__
-    for function in (functional.interpolate, functional.pad, functional.max_pool3d_with_indices)
-    if hasattr(function, "__code__")
+    for function in (
+        functional.interpolate,
+        functional.pad,
+        functional.max_pool3d_with_indices,
+        getattr(_prims_common, "alert_not_deterministic", None),
+    )
+    if function is not None and hasattr(function, "__code__")
 )
 
 
@@ -242,6 +259,6 @@ def knows_of_replacements(original: Callable[[], bool]) -> Callable[[], bool]:
     def is_on() -> bool:
         # Between the two lies `torch.are_deterministic_algorithms_enabled`.
         asking = sys._getframe(1).f_back
-        return original() and (asking is None or asking.f_code not in _DECOMPOSING)
+        return original() and (asking is None or asking.f_code not in _DECOMPOSING or not is_replacing())
 
     return is_on
