@@ -66,7 +66,8 @@ def test_every_factor_says_what_it_must(factor: Factor) -> None:
     assert not factor.summary.endswith(".")
     assert len(page.splitlines()) >= 3
     assert {field for _, field, _, _ in string.Formatter().parse(factor.explanation) if field} <= {"what"}
-    assert "{" not in factor.fix_for(script="train.py") + factor.fix_for(Site("train.py", 3), "train.py", "called")
+    for what in ("called", *factor.fixes):
+        assert "{" not in factor.fix_for(None, "train.py", what) + factor.fix_for(Site("train.py", 3), "train.py", what)
     assert factor.has_sites or not isinstance(factor, CallFactor)
     assert all(len(line) - len(line.lstrip()) in (0, 4) for line in page.splitlines()), "no stray indentation"
 

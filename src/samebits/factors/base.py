@@ -158,7 +158,8 @@ class Factor(ABC):
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         """What to change in the code, as a sentence without its full stop; what is not known is None or empty."""
         usual = self.fix if site else self.fix_unplaced or self.fix.replace(" at {place}", "")
-        fix = next((own for word, own in self.fixes.items() if word in what), usual)
+        own = (fix for word, fix in self.fixes.items() if word in what and (site or "{place}" not in fix))
+        fix = next(own, usual)
         return fix.format(place=site.place, what=what) if site else fix
 
     def apply(self, context: FactorContext) -> None:
