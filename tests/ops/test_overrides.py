@@ -259,6 +259,26 @@ def test_what_a_formula_does_not_know_is_left_to_torch() -> None:
     assert not heard
 
 
+@pytest.mark.parametrize(
+    ("index", "source", "message"),
+    [
+        (torch.tensor([0], dtype=torch.int32), torch.ones(1), "Expected a long tensor for index"),
+        (torch.tensor([0]), torch.ones(2), "same number of elements"),
+        (torch.tensor([0]), torch.ones(1).double(), "expected to have the same dtype"),
+        (torch.tensor([9]), torch.ones(1), "index 9 is out of bounds"),
+    ],
+)
+def test_a_mistake_is_named_before_a_refusal(index: Tensor, source: Tensor, message: str) -> None:
+    """And nothing is written."""
+    given = torch.zeros(3)
+    with samebits.pinned(factors=["torch-algorithms"], strict=True):
+        with pytest.raises((RuntimeError, IndexError), match=message):
+            given.put_(index, source)
+        assert torch.get_deterministic_debug_mode() == 2
+
+    assert given.tolist() == [0, 0, 0]
+
+
 def test_formulas_choose_their_own_precision() -> None:
     """Autocast does not reach into them."""
     x = torch.randn(1, 2, 6, 6, requires_grad=True)

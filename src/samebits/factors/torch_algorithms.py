@@ -90,10 +90,9 @@ class TorchAlgorithms(TorchSetting):
         on, only_warns = _flags(torch)
         if not on:
             return "any kernel", "the program switched them off past samebits"
-        if only_warns:
-            value = "deterministic kernels where there are any, else a warning"
-            return value, "the program lets operations pass that have no deterministic kernel"
-        return f"deterministic kernels{', formulas of samebits where torch has none' * _is_replacing()} or an error", ""
+        ours = ", formulas of samebits where torch has none" * _is_replacing()
+        value = f"deterministic kernels{ours} or {'a warning' if only_warns else 'an error'}"
+        return value, "the program switched errors off" if only_warns else ""
 
     def verify(self, context: FactorContext) -> str:
         torch = sys.modules.get("torch")

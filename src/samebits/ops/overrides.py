@@ -9,6 +9,7 @@ the node that it has made.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import warnings
@@ -197,9 +198,32 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
                 for heard in filter(None, tuple(_listeners)):
                     heard(short)
                 return _written(results, into) if into else found
-        return original.call_boxed(keys, *args, **kwargs)
+            try:
+                return original.call_boxed(keys, *args, **kwargs)
+            except RuntimeError as refusal:
+                written = {name: kwargs[name].clone() for name in outs}
+                alone = (args[0].clone(), *args[1:]) if is_inplace else args
+                raise _mistake(original, keys, *alone, **given, **written) or refusal from None
 
     return kernel
+
+
+def _mistake(original: Any, keys: Any, *args: Any, **kwargs: Any) -> Exception | None:
+    """What torch says of the arguments: it refuses an operation before it has looked at them."""
+    # A pin's own setter would take this for the program's doing.
+    switch = inspect.unwrap(torch._C._set_deterministic_algorithms)
+    mode, only_warns = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    switch(False)
+    try:
+        original.call_boxed(keys, *args, **kwargs)
+    except Exception as mistake:
+        return mistake
+    finally:
+        switch(mode, warn_only=only_warns)
+    return None
 
 
 def _forward(name: str) -> str:
