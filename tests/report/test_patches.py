@@ -21,7 +21,7 @@ def test_a_patch_that_nobody_asked_for_is_offered() -> None:
     """By the command that applies it."""
     own = Patch("…", ("/project/train.py",), 1, (MEND,))
 
-    assert rows(own) == [("mend", "samebits check --fix train.py --lr 3     (1 file, 1 line)")]
+    assert rows(own) == [("apply", "samebits check --fix train.py --lr 3     (1 file, 1 line, tried on a copy first)")]
 
 
 def test_an_applied_patch_says_what_it_changes() -> None:

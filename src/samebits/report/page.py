@@ -101,7 +101,7 @@ def _entries(told: Told, sources: bool) -> list[View]:
             if sources:
                 kind = {"- ": "removed", "+ ": "added"}.get(code[:2], "code") if label in FIXES else "code"
                 parts.append({"kind": kind, "text": code})
-        elif label in ("remedy", "run", "safer", "next") and text.startswith(("samebits ", "python ")):
+        elif label in ("remedy", "run", "safer", "apply", "next") and text.startswith(("samebits ", "python ")):
             command, _, about = text.partition("     ")
             parts.append({"kind": "command", "text": command})
             parts += [{"kind": "text", "text": about}] if about else []

@@ -14,7 +14,7 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
     if patch is None:
         return []
     if patch.proven is None and not patch.why and patch.lines and verdict.signal is None:
-        return [("mend", f"samebits check --fix {verdict.command}     ({_size(patch)})")]
+        return [("apply", f"samebits check --fix {verdict.command}     ({_size(patch)}, tried on a copy first)")]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
         effects = dict.fromkeys(one.effect for one in patch.mends)
