@@ -148,6 +148,90 @@ CURES = {
             random.shuffle([1, 2])  # <-
         """,
     ),
+    "two beside the other one, as reading finds": (
+        "another seed",
+        "",
+        """
+        import numpy as np
+        import random
+        import torch
+
+        def set_seed(seed):
+            torch.manual_seed(seed)
+
+        set_seed(3)
+        x = np.random.rand(3) * random.random() + torch.rand(3).numpy()  # <-
+        """,
+        """
+        import numpy as np
+        import random
+        import torch
+
+        def set_seed(seed):
+            torch.manual_seed(seed)
+            np.random.seed(seed)
+            random.seed(seed)
+
+        set_seed(3)
+        x = np.random.rand(3) * random.random() + torch.rand(3).numpy()  # <-
+        """,
+    ),
+    "a shuffled evaluation": (
+        "evaluation",
+        "",
+        """
+        test_loader = DataLoader(data, 8, True, num_workers=2)  # <-
+        """,
+        """
+        test_loader = DataLoader(data, 8, False, num_workers=2)  # <-
+        """,
+    ),
+    "a misspelt variable": (
+        "misspelt",
+        "",
+        """
+        import os
+        os.environ["CUBLAS_WORKSPACE_CONFG"] = ":4096:8"  # <-
+        """,
+        """
+        import os
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # <-
+        """,
+    ),
+    "a variable that comes too late": (
+        "late variable",
+        "",
+        """
+        import os
+        import torch
+        if True:
+            x = 3
+        os.environ["OMP_NUM_THREADS"] = "1"  # one is enough  # <-
+        """,
+        """
+        import os
+
+        os.environ["OMP_NUM_THREADS"] = "1"  # one is enough  # <-
+        import torch
+        if True:
+            x = 3
+        """,
+    ),
+    "a variable that comes too late, and so does os": (
+        "late variable",
+        "",
+        """
+        from torch import nn
+        import os
+        os.environ["OMP_NUM_THREADS"] = "1"  # <-
+        """,
+        """
+        import os
+        os.environ["OMP_NUM_THREADS"] = "1"  # <-
+        from torch import nn
+        import os
+        """,
+    ),
     "an option that nothing reads": (
         "torch-rng",
         "torch.rand",

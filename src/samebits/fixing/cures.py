@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, NoCureError, Original
 from samebits.fixing.openings import Opening, name_of
+from samebits.lint.environment import meant, settings
 from samebits.lint.flow import Flow
 from samebits.lint.hash_order import taken_by
+from samebits.lint.project import argument
 from samebits.lint.source import dotted, last_name
 
 
@@ -404,6 +407,57 @@ def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
     )
     opening = Opening("", "samebits.data")
     return Cure({own.path: edits}, "keys each sample by its index", effect, {own.path: [opening]})
+
+
+# ---- what reading alone finds
+
+
+def unshuffled(files: Sources, wanted: Wanted) -> Cure:
+    """`shuffle=False` for a loader from which a model is evaluated."""
+    own = files.at(wanted.place)
+    given = [argument(call, "shuffle", 2) for call in _called_at(own, wanted, ("DataLoader",))]
+    edits = [Edit(*own.span(one), "False") for one in given if one is not None]
+    return Cure({own.path: edits}, "evaluates in the order of the data", "evaluating draws nothing any more")
+
+
+def spelt(files: Sources, wanted: Wanted) -> Cure:
+    """The name of the variable that is meant."""
+    own, edits = files.at(wanted.place), list[Edit]()
+    for name, node in settings(own.source):
+        for part in ast.walk(node) if node.lineno == wanted.place.line else ():  # type: ignore[attr-defined]
+            if isinstance(part, ast.Constant) and part.value == name:
+                edits.append(Edit(*own.span(part), own.written(part).replace(name, meant(name) or name)))
+    if not edits:
+        raise NoCureError("the line does not show the name as a text")
+    return Cure({own.path: edits}, "calls the variable by its name", "the variable takes effect")
+
+
+def set_above(files: Sources, wanted: Wanted) -> Cure:
+    """A variable set above all imports."""
+    own = files.at(wanted.place)
+    statements = [one for one in own.source.tree.body if one.lineno == wanted.place.line]
+    names = {part.id for one in statements for part in ast.walk(one) if isinstance(part, ast.Name)}
+    if len(statements) != 1 or names != {"os"}:
+        raise NoCureError("the line uses more than os, which may not be there above the imports")
+    start, stop = own.lines_of(statements[0])
+    opening = Opening(own.text[start:stop].rstrip("\r\n"), "os", _os_import(own) or -1)
+    return Cure(
+        {own.path: [Edit(start, stop, "")]},
+        "sets it above all imports",
+        "the variable takes effect",
+        {own.path: [opening]},
+    )
+
+
+def _os_import(own: Original) -> int:
+    """The line that imports `os`, where only Python's own modules are imported above it; else 0."""
+    for node in own.source.tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")]
+        if names == ["os"] and isinstance(node, ast.Import):
+            return node.lineno
+        if not {name.partition(".")[0] for name in names if name} <= sys.stdlib_module_names:
+            return 0
+    return 0
 
 
 def own_generator(files: Sources, wanted: Wanted) -> Cure:

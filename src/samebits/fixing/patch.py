@@ -40,6 +40,10 @@ WAYS: Mapping[str, tuple[_Way, ...]] = {
     "float-precision": (cures.highest_precision,),
     # No factor: what reading finds.
     "generator": (cures.own_generator,),
+    "another seed": (seeding.seed_as_others,),
+    "evaluation": (cures.unshuffled,),
+    "misspelt": (cures.spelt,),
+    "late variable": (cures.set_above,),
 }
 
 

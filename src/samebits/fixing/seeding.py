@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from samebits.base.sites import Site
 from samebits.fixing.cures import Cure, Sources, Wanted, calls_at, given_too
@@ -17,6 +18,7 @@ from samebits.fixing.openings import (
     name_of,
     seed_constant,
 )
+from samebits.lint.project import draws_in, seeds_in
 from samebits.lint.seeds import PARSERS, seed_options
 from samebits.lint.source import Function, is_none, last_name, parameters
 
@@ -50,17 +52,16 @@ def seed_moved(files: Sources, wanted: Wanted) -> Cure:
         if len(calls) != 1:
             raise NoCureError(f"{holder.name} is called more than once, or in another file")
         block, seed = block_of(own, calls[0].lineno)
-    if not isinstance(seed, ast.Expr) or not _has_its_lines(own, seed):
-        raise NoCureError("the seeding shares its line with something else")
+    if not isinstance(seed, ast.Expr):
+        raise NoCureError("the seeding is part of a larger statement")
     before = block[: block.index(seed)]
     known = [index for index, one in enumerate(before) if _is_head(one) or _bound(one) & _names(seed)]
     goal = before[known[-1] + 1 if known else 0 :][:1]
-    if not goal or not _has_its_lines(own, goal[0]):
+    if not goal:
         raise NoCureError("the seeding cannot come earlier")
-    start, at = own.offset(seed.lineno), own.offset(_first_line(goal[0]))
-    stop = own.end_of_line(seed.end_lineno or 0)
-    rest = stop + len(own.lines[(seed.end_lineno or 0) - 1]) - len(own.lines[(seed.end_lineno or 0) - 1].rstrip("\r\n"))
-    edits = [Edit(at, at, own.text[start:stop] + "\n"), Edit(start, rest, "")]
+    own.lines_of(goal[0])
+    (start, stop), at = own.lines_of(seed), own.offset(_first_line(goal[0]))
+    edits = [Edit(at, at, own.text[start:stop].rstrip("\r\n") + "\n"), Edit(start, stop, "")]
     return Cure({own.path: edits}, "moves the seed to where it takes effect", _ONE_OF_THEM)
 
 
@@ -82,13 +83,6 @@ def _is_head(node: ast.stmt) -> bool:
 def _first_line(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(one.lineno for one in decorators)])
-
-
-def _has_its_lines(own: Original, node: ast.stmt) -> bool:
-    """Whether nothing but a comment shares the lines of a statement."""
-    (start, stop), last = own.span(node), node.end_lineno or 0
-    before, after = own.text[own.offset(node.lineno) : start], own.text[stop : own.end_of_line(last)].strip()
-    return not before.strip() and (not after or after.startswith("#"))
 
 
 def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
@@ -190,6 +184,22 @@ def seed_beside(files: Sources, wanted: Wanted) -> Cure:
         openings = {own.path: [Opening("", _SEEDERS[wanted.factor][0])]}
         return Cure({own.path: [Edit(at, at, f"\n{indent}{text}")]}, "seeds it with the others", _ONE_OF_THEM, openings)
     raise NoCureError("nothing else is seeded before it is drawn from")
+
+
+def seed_as_others(files: Sources, wanted: Wanted) -> Cure:
+    """The same for what reading finds: a line that draws from generators which are not seeded, while others are."""
+    own = files.at(wanted.place)
+    seeds = dict(seeds_in(own.source))
+    edits, openings = list[Edit](), list[Opening]()
+    for factor, (module, _) in _SEEDERS.items():
+        if module not in seeds and any(draw.lineno == wanted.place.line for draw in draws_in(own.source, module)):
+            early = tuple(Site(own.path, call.lineno, own.source.qualname(call)) for call in seeds.values())
+            cure = seed_beside(files, replace(wanted, factor=factor, early=early))
+            edits += cure.edits[own.path]
+            openings += cure.openings[own.path]
+    if not edits:
+        raise NoCureError("the line does not show what it draws from")
+    return Cure({own.path: edits}, "seeds it with the others", _ONE_OF_THEM, {own.path: openings})
 
 
 def seed_at_start(files: Sources, wanted: Wanted) -> Cure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Iterator
 
 from samebits.lint.source import Source
@@ -10,6 +11,12 @@ from samebits.lint.source import Source
 # Read when NumPy or torch is loaded.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "MKL_CBWR")
 KNOWN = (*THREADS, "PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES")
+
+
+def meant(name: str) -> str:
+    """The variable that is nearly called so; empty where it is one itself, or none is."""
+    near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
+    return near[0] if near and name not in KNOWN else ""
 
 
 def settings(source: Source) -> Iterator[tuple[str, ast.AST]]:

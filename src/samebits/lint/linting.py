@@ -122,7 +122,7 @@ def _lint(paths: Sequence[str | Path], options: LintOptions, chosen: Sequence[Ru
                 sources.append(parsed(name, text, cells))
         except UnreadableError as error:
             unread.append(Unread(name, error.line, error.why))
-    found = {(one.path, one.line, one.rule): one for one in _found(chosen, Project(sources))}
+    found = {(one.path, one.line, one.rule, one.reason): one for one in _found(chosen, Project(sources))}
     by_path = {source.path: source for source in sources}
     kept = [one for one in found.values() if not _is_ignored(by_path[one.path], one)]
     kept.sort(key=lambda one: (one.path, one.line, one.rule))

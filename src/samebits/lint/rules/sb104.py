@@ -23,7 +23,13 @@ from samebits.lint.source import Source
 _NAMES = {"numpy": "NumPy's global generator", "random": "Python's generator", "torch": "torch's generator"}
 
 
-@Rule("error", words=(r"\brandom\b", "torch"), factors=("numpy-rng", "python-rng", "torch-rng"))
+@Rule(
+    "error",
+    words=(r"\brandom\b", "torch"),
+    factors=("numpy-rng", "python-rng", "torch-rng"),
+    fix="safe",
+    cure="another seed",
+)
 def find(project: Project, source: Source) -> Findings:
     """At the first draw of a file from what none of its scripts seeds, though they seed others."""
     entries = project.entries_of(source)

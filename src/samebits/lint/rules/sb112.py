@@ -9,19 +9,16 @@ As it is called:
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 """
 
-import difflib
-
-from samebits.lint.environment import KNOWN, settings
+from samebits.lint.environment import meant, settings
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule
 from samebits.lint.source import Source
 
 
-@Rule("warning", words=("environ", "putenv"))
+@Rule("warning", words=("environ", "putenv"), fix="safe", cure="misspelt")
 def find(project: Project, source: Source) -> Findings:
     """Names that are nearly those of known variables."""
     for name, node in settings(source):
-        near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
-        if near and name not in KNOWN:
-            yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {near[0]}")
+        if known := meant(name):
+            yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {known}")

@@ -18,7 +18,7 @@ from samebits.lint.rule import Rule
 from samebits.lint.source import Source, last_name
 
 
-@Rule("warning", words=("shuffle",))
+@Rule("warning", words=("shuffle",), fix="safe", cure="evaluation")
 def find(project: Project, source: Source) -> Findings:
     """Loaders whose name or function speaks of evaluation."""
     for call in source.methods["DataLoader"]:

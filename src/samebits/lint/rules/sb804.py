@@ -24,7 +24,7 @@ from samebits.lint.rule import Rule
 from samebits.lint.source import Source
 
 
-@Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",))
+@Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",), fix="safe", cure="late variable")
 def find(project: Project, source: Source) -> Findings:
     """At the top of a file, below an import of torch or NumPy."""
     for name, node in settings(source):
