@@ -26,7 +26,7 @@ from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.report.answers import document_of
-from samebits.report.causes import fix_diff, remedy_state
+from samebits.report.causes import confirmed, fix_diff, remedy_state
 from samebits.report.diffs import diff_told
 from samebits.report.text import check_told, factors_told, plan_text
 from samebits.runfolder.folder import RunFolder
@@ -138,6 +138,20 @@ def test_the_first_answer_fits_ten_lines(script: Path) -> None:
     doubtful = replace(found.causes[0], evidence=replace(found.causes[0].evidence, chance=0.4))
     labels = [label for label, _ in check_told(replace(found, causes=(doubtful,))).rows]
     assert ("suspected" in labels, "try" in labels, "fix" in labels) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("chance", "words"),
+    [
+        (0.004, "differ; false-positive bound 0.4 %"),
+        (0.4, "differ; false-positive bound 40 %: too few runs to be sure"),
+        (1.0, "differ; too few runs to be sure"),  # a bound that bounds nothing
+    ],
+)
+def test_how_sure_an_accusation_is(script: Path, chance: float, words: str) -> None:
+    cause = different(script).causes[0]
+    _, text = confirmed(replace(cause, evidence=replace(cause.evidence, chance=chance)))
+    assert text.endswith(words)
 
 
 @pytest.mark.parametrize(

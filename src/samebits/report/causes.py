@@ -69,8 +69,11 @@ def evidence(cause: Cause) -> str:
 
 def confirmed(cause: Cause) -> tuple[str, str]:
     """Confirmed or suspected, by which figures, and how often an unknown cause would look the same by chance."""
-    text = f"{', '.join(figures(cause))}; false-positive bound {chance_words(cause.evidence.chance)}"
-    return ("confirmed", text) if cause.confirmed else ("suspected", f"{text}: too few runs to be sure")
+    text, chance = ", ".join(figures(cause)), cause.evidence.chance
+    bound = f"false-positive bound {chance_words(chance)}"
+    if cause.confirmed:
+        return ("confirmed", f"{text}; {bound}")
+    return ("suspected", f"{text}; {f'{bound}: ' * (chance < 1)}too few runs to be sure")
 
 
 def chance_words(chance: float) -> str:
