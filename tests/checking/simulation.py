@@ -46,6 +46,7 @@ class Effect:
         makes: nothing but a leaf of what the run makes; `seeds` if a generator is seeded with it.
         values: how many others it has: a choice between two has one.
         hides: variants under which it is as it is held.
+        frays: changed in the same way it has another value in every run, as threads have that no order holds.
         rare: the chance of each step to be the first that shows it, another one with every value; 0 where all do.
     """
 
@@ -58,6 +59,7 @@ class Effect:
     makes: Literal["", "leaf", "seeds"] = ""
     values: int = 100
     hides: tuple[int, ...] = ()
+    frays: bool = False
     rare: float = 0.0
 
     def is_shown(self, value: object, step: int) -> bool:
@@ -241,7 +243,8 @@ class Simulation:
         if own.mode == "pinned":
             return "other" if (SCRIPT, effect.line) in own.released else "held"
         if own.mode == "varied":
-            return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}"
+            fray = self.luck.random() if effect.frays else ""
+            return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}{fray}"
         if not find(effect.factor).varies_between_runs:
             return "natural"
         if effect.kinds:

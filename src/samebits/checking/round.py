@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import ceil, log
 
 from samebits.checking import plan as plans
-from samebits.checking.evidence import HELD, chance_changed, chance_left_alone, limit_after
+from samebits.checking.evidence import HELD, LIMIT, chance_changed, chance_left_alone, limit_after
 from samebits.checking.inquiry import Asking, Inquiry, Lot, draws_of
 from samebits.checking.suspects import Baseline, Lineup, Suspect
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
@@ -26,6 +26,8 @@ from samebits.runfolder.spec import RunSpec
 
 # A race that shows rarely would be followed forever: after this many draws it stays suspected.
 MOST_DRAWS = 24
+# How many runs more a remedy is given, where a factor that is let go gives another result in every run.
+MORE_HELD = 4
 
 
 @dataclass
@@ -138,6 +140,28 @@ class Round:
                 if not trial.holds:
                     return False
         return True
+
+    def hold_on(self) -> Asking[None]:
+        """Some runs more with the remedy, where those with a guilty one let go diverge by themselves."""
+        for _ in range(MORE_HELD):
+            unsteady, trial = self.inquiry.unsteady, self.trials[-1]
+            if unsteady is None or not LIMIT <= self._luck(unsteady) < 1 or not self.inquiry.left:
+                return
+            (run,) = yield from self.inquiry.runs_of([self._remedy(trial, False, is_short=True)])
+            self._take(trial, run, is_varied=False)
+
+    def is_let_go(self, unsteady: DivergentRuns) -> bool:
+        """Whether runs treated alike diverge because a guilty one was let go in them: with the remedy all agree."""
+        return self._luck(unsteady) < LIMIT
+
+    def _luck(self, unsteady: DivergentRuns) -> float:
+        trial = self._remedied
+        if trial is None or len(trial.whole) < 2:
+            return 1.0
+        # By all that they did: what comes after an unsteady place counts here.
+        agree = all(self.inquiry.compare(trial.runs[0], run) is None for run in trial.runs[1:])
+        held = [*self.baseline.runs, *trial.runs]
+        return min((one.luck(unsteady, held) for one in self.accused if one.stands), default=1.0) if agree else 1.0
 
     # ---- how sure that is
 

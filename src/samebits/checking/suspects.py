@@ -133,9 +133,13 @@ class Baseline:
         """The runs, those with the same bits together."""
         return _classes(runs, self.differ)
 
+    def classes_by_the_step(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """The same, by all that they did until the last step, unsteady or not."""
+        return _classes(runs, self._by_the_step)
+
     def results(self) -> tuple[int, int]:
         """How many different results these runs gave, and how many runs that were."""
-        return len(_classes(self.runs, self._by_the_step)), len(self.runs)
+        return len(self.classes_by_the_step(self.runs)), len(self.runs)
 
     @property
     def limit(self) -> Position:
@@ -223,6 +227,18 @@ class Suspect:
         """The other value that it had in a run which is not as the baseline: another one may come out alike."""
         shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
         return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
+
+    def luck(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
+        """The chance that runs in which it is held agree so often, where others that diverge do so by other doing.
+
+        1 where the two that diverge are not two in which it was changed in the same way, or those held diverge, too.
+        """
+        own = next((run for run in self.runs if run.id == divergent.a), None)
+        alike = [run for run in self.runs if own is not None and self._way(run) == self._way(own)]
+        if divergent.b not in [run.id for run in alike] or len(self.baseline.classes_by_the_step(held)) > 1:
+            return 1.0
+        most = max(map(len, self.baseline.classes_by_the_step(alike)))
+        return float(((most + 1) / (len(alike) + 1)) ** (len(held) - 1))
 
     def add(self, run: Run) -> None:
         """One more run with it released: changed in the same way as an earlier one, it has the same bits.
