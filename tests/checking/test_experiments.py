@@ -145,7 +145,7 @@ def test_cures_are_given_once_with_file_and_line(tmp_path: Path) -> None:
 
     assert {cause["factor"] for cause in verdict["causes"]} == {"torch-rng"}
     assert verdict["remedy"]["code"] == [
-        "call torch.manual_seed(0) once, at the start of train.py, before its first draw (model.py:3)"
+        "call torch.manual_seed(0) once, at the start of train.py, before model.py:3 draws"
     ]
 
 

@@ -69,9 +69,9 @@ def test_the_same_is_the_same_whoever_did_it_and_when(tmp_path: Path, a: Process
             [(0, [row(20), row(21), row(92)]), (1, [row(10), row(11), row(82)])],
             "at step 2, in the initial state of process SpawnProcess-1",
         ),
-        ([ONE, TWO], [THREE, ONE, TWO], "at step 0: only the second run recorded process SpawnProcess-3"),
+        ([ONE, TWO], [THREE, ONE, TWO], "at step 0: only the second run took steps in process SpawnProcess-3"),
         ([ONE, (1, training(10))], [ONE, TWO], "at step 0, in the initial state of process SpawnProcess-2"),
-        ([(0, training(10, 1))], [ONE, TWO], "at step 0: only the second run recorded process SpawnProcess-2"),
+        ([(0, training(10, 1))], [ONE, TWO], "at step 0: only the second run took steps in process SpawnProcess-2"),
     ],
     ids=["its last step", "the longest agree", "one more", "twice the same is not once", "one more, of a longer run"],
 )

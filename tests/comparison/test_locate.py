@@ -217,7 +217,7 @@ def test_what_one_run_lacks_is_named(
         ([0, 0], "at step 0, in the loss of ranks 0 and 1"),
         ([0, 0, 0], "at step 0, in the loss of 3 ranks"),
         ([0, 5], "at step 0, in the loss of rank 0"),
-        ([5, None], "at step 0: only the first run recorded rank 1"),
+        ([5, None], "at step 0: only the first run took steps on rank 1"),
     ],
 )
 def test_ranks_are_named_where_there_are_several(tmp_path: Path, b: list[int | None], told: str) -> None:

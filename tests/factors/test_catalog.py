@@ -154,12 +154,12 @@ def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
 SITE = Site(os.path.join(os.getcwd(), "data", "files.py"), 12, "load")
 PLACE = "data/files.py:12"
 CURES = [
-    ("python-rng", "", f"call random.seed(0) once, at the start of train.py, before its first draw ({PLACE})"),
-    ("numpy-rng", "", f"call np.random.seed(0) once, at the start of train.py, before its first draw ({PLACE})"),
+    ("python-rng", "", f"call random.seed(0) once, at the start of train.py, before {PLACE} draws"),
+    ("numpy-rng", "", f"call np.random.seed(0) once, at the start of train.py, before {PLACE} draws"),
     (
         "torch-rng",
         "called",
-        f"call torch.manual_seed(0) once, at the start of train.py, before its first draw ({PLACE})",
+        f"call torch.manual_seed(0) once, at the start of train.py, before {PLACE} draws",
     ),
     (
         "clock",
@@ -179,8 +179,17 @@ CURES = [
         f"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
     ),
     ("completion-order", "Pool.imap_unordered", f"call imap instead of imap_unordered at {PLACE}"),
-    ("files-left-behind", "outside", f"make what is found at {PLACE} in every training, or give it with the data"),
+    (
+        "files-left-behind",
+        "outside",
+        f"take away what {PLACE} finds before every training, or give all of them the same",
+    ),
     ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
+    (
+        "os-entropy",
+        "random.SystemRandom",
+        f"let what draws at {PLACE} be a random.Random(0), not a random.SystemRandom",
+    ),
     ("os-entropy", "os.urandom", f"draw from random.Random(0) instead of os.urandom at {PLACE}"),
     ("os-entropy", "uuid.uuid4", f"use a counter instead of uuid.uuid4 at {PLACE}"),
     ("os-entropy", "random.Random()", f"give random.Random() at {PLACE} a seed"),

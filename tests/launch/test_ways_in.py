@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.launch.command import parse_command
+from samebits.launch.command import parse_command, python_word
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
 from samebits.runfolder.spec import RunSpec
@@ -121,6 +121,7 @@ def test_python_without_torch_is_named(tmp_path: Path) -> None:
 
     assert asks["error"]["kind"] == never["error"]["kind"] == "no_torch"
     assert asks["error"]["message"] == f"{bare} has no torch"
+    assert asks["error"]["hint"] == f"name the Python that has: samebits check {python_word()} ..."
     assert never["error"]["message"] == "the command never imported torch"
 
 

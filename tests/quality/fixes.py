@@ -177,7 +177,7 @@ def _left_alone(folder: Path, _: str, name: str, number: str) -> None:
 
 PLACE = r"([\w./-]+):(\d+)"
 CURES: list[tuple[str, Callable[..., None]]] = [
-    (rf"call (\S+) once, at the start of (\S+), before its first draw(?: \({PLACE}\))?", _seed_at_start),
+    (rf"call (\S+) once, at the start of (\S+), before (?:{PLACE} draws|its first draw)", _seed_at_start),
     (rf"sort the listing at {PLACE}: sorted\(\.\.\.\)", _on_line(_sorted_listing)),
     (
         rf"sort before ordering: sorted\(set\(\.\.\.\), key=str\) at {PLACE}, or use dict.fromkeys\(...\)",
@@ -195,6 +195,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _in_order_of_tasks,
     ),
     (rf"make what the threads of {PLACE} share independent of their order: results in the .* of its own", _as_the_twin),
+    (rf"let what draws at {PLACE} be a random.Random\(0\), not a random.SystemRandom", _as_the_twin),
     (rf"draw in Python from random.Random\(0\) instead of by RANDOM\(\) in the SQL at {PLACE}", _as_the_twin),
     (rf"(?:draw from random.Random\(0\)|use .+) instead of (\S+) at {PLACE}", _on_line(_constant)),
     (rf"draw bytes from random.Random\(0\) instead of (\S+) at {PLACE}", _on_line(_other_bytes)),

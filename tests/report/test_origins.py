@@ -87,6 +87,15 @@ def test_a_pin_that_was_in_force_is_no_advice(row: OpRow, held: bool) -> None:
     assert advice(replace(verdict, left_out=(refused,))) == [instead]
 
 
+def test_where_an_argument_comes_from_is_to_be_looked_at(row: OpRow) -> None:
+    """Free memory, say: what the catalogue holds is not called outside of it."""
+    place = OpDivergence("argument", 0, 12, 0, row, row)
+    apart = DivergentRuns(1, 2, Divergence(0, "batch", "0", differing=1, total=1))
+    (said,) = advice(replace(told(place), unknown=Unknown(apart, True, 2, 4)))
+
+    assert said.startswith("look at what the arguments of aten::index_add are computed from: what the machine tells")
+
+
 def test_the_places_in_json(row: OpRow) -> None:
     """The operation with its pass and its line, and what calling it again showed."""
     found = document_of("check", told(OpDivergence("op", 0, 1482, 0, row, row, ("result",)), replay=racy()))

@@ -140,6 +140,14 @@ def test_the_first_answer_fits_ten_lines(script: Path) -> None:
     assert ("suspected" in labels, "try" in labels, "fix" in labels) == (True, True, False)
 
 
+def test_what_the_first_run_could_not_find_is_no_experiment(script: Path) -> None:
+    """No run was in a fresh folder, and none in what another one left: the first was merely the first."""
+    own = replace(different(script).causes[0], factor="files-left-behind", called="outside")
+    _, text = confirmed(replace(own, evidence=Evidence((2, 3), (1,), 1, 1.0, 0.01)))
+
+    assert text == "later runs 2/2 identical, the first one differs; too few runs to be sure"
+
+
 @pytest.mark.parametrize(
     ("chance", "words"),
     [

@@ -362,7 +362,8 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
         notes.append(f"not copied, but used in place: {shown_size(space.survey)}")
     if left is not None and left.divergent is None and left.after:
         before, after = left.base[0].id, left.after[0]
-        notes.append(f"run {after.id} began in what run {before} left, and agrees with it in its {after.steps} steps")
+        agree = f"run {after.id} began with the files of run {before} and agrees with it for {after.steps} steps"
+        notes.append(f"what a run leaves changes nothing: {agree}")
     reached = dict.fromkeys(one.what for run in pool.runs for one in run.facts.reached)
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":

@@ -15,6 +15,7 @@ from samebits.checking.evidence import HELD, LIMIT, UNCHANGED, Draw, chance_chan
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.plan import stopping_after
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Run
+from samebits.factors.files_left_behind import OUTSIDE
 from samebits.runfolder.notes import Carried
 from samebits.workspace.place import is_in
 
@@ -69,7 +70,7 @@ class LeftBehind:
             varies_between_runs=True,
             what=described(first, len({one.path for one in own})),
             evidence=Evidence(*ids, len(self.after), self.chance, self.limit, last_words=words),
-            called="outside" if self.is_outside else first.how,
+            called=OUTSIDE if self.is_outside else first.how,
             source=first.asked.source,
             others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
             divergent=self.divergent,

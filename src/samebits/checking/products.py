@@ -53,9 +53,9 @@ class ProductComparison:
             return ""
         files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
         runs = " and ".join(map(str, self.held))
-        leaf = "one leaf follows" if len(self.follows) == 1 else f"{len(self.follows)} leaves follow"
+        value = "one value follows" if len(self.follows) == 1 else f"{len(self.follows)} values follow"
         where = listed([*files], MOST_NAMED, "file")
-        return f"left out of {where}: {leaf} the clock or the process, held still in runs {runs}, which agree"
+        return f"left out of {where}: {value} the clock or the process, held still in runs {runs}, which agree"
 
 
 def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[ProductComparison]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from samebits.base.errors import (
     StorageError,
 )
 from samebits.checking.verdict import Run
+from samebits.launch.command import python_word
 from samebits.launch.process import Outcome
 from samebits.launch.streams import input_is_lost
 from samebits.runfolder.notes import Failed, Observed, Started, read_notes
@@ -67,9 +69,9 @@ def _hangs(run: Run) -> SamebitsError:
 def _failed(run: Run, count: int) -> SamebitsError:
     lines = run.facts.stderr_tail
     if NO_TORCH in lines:
-        return NoTorchError(
-            f"{run.facts.interpreter} has no torch", "name the Python that has: samebits check PYTHON ..."
-        )
+        own = python_word() if importlib.util.find_spec("torch") is not None else "PYTHON"
+        hint = f"name the Python that has: samebits check {own} ..."
+        return NoTorchError(f"{run.facts.interpreter} has no torch", hint)
     printed = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
     how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.described
     ended = f"the command failed in {count} of {count} runs ({how})"

@@ -129,7 +129,9 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
         message = raised.format_message().rstrip(".")
         command = [word for word in words[:1] if word in helps()]
         if isinstance(raised, click.NoSuchOption) and raised.option_name == "-m" and "-m" in words:
-            module = " ".join(["samebits", *command, "python", *words[words.index("-m") :]])
+            from samebits.launch.command import python_word
+
+            module = " ".join(["samebits", *command, python_word(), *words[words.index("-m") :]])
             return UsageError(f"{message[:1].lower()}{message[1:]}", f"for a module: {module}")
         return UsageError(message[:1].lower() + message[1:], " ".join(["samebits", *command, "--help"]))
     if isinstance(raised, SamebitsError):

@@ -244,7 +244,7 @@ class GeneratorFactor(Factor):
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         start = f"call {self.seeding} once, at the start of {shown_path(script) if script else 'the script'}"
-        return f"{start}, before its first draw{f' ({site.place})' if site else ''}"
+        return f"{start}, before {f'{site.place} draws' if site else 'its first draw'}"
 
 
 class CallFactor(Factor):

@@ -8,6 +8,9 @@ from samebits.base.sites import is_in_copy
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
 
+# What was left lies in no folder of a run.
+OUTSIDE = "outside"
+
 
 class FilesLeftBehind(Factor):
     """Runs that follow one another in one folder find what the earlier ones wrote there.
@@ -25,7 +28,7 @@ class FilesLeftBehind(Factor):
     explanation = "{what}"
     too_late = "the start of the script"
     fix = "start every training in a folder of its own, or let it not pick up what an earlier one left"
-    fixes: ClassVar = {"outside": "make what is found at {place} in every training, or give it with the data"}
+    fixes: ClassVar = {OUTSIDE: "take away what {place} finds before every training, or give all of them the same"}
     pinned_by_default = False
     has_sites = True
     by_folder = True

@@ -70,6 +70,8 @@ class OsEntropy(CallFactor):
         if re.fullmatch(r"torch(\.\w+)?\.seed(_all)?\(\)", what):
             by_number = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
             return f"call {by_number} instead of {what} at {site.place}"
+        if what == "random.SystemRandom":
+            return f"let what draws at {site.place} be a random.Random(0), not a random.SystemRandom"
         if what in SQL_FUNCTIONS:
             return f"draw in Python from random.Random(0) instead of by {what} in the SQL at {site.place}"
         if what.startswith("/dev/"):

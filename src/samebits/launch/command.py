@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.base.errors import CommandNotFoundError, InjectionError, UsageError
+from samebits.base.sites import shown_path
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _refuse_unsupported(words: Sequence[str]) -> None:
         hint = f"variables come before samebits, or after env: env {shlex.join(words)}"
         raise CommandNotFoundError(f"{name!r} sets a variable and starts nothing", hint)
     if _MODULE.fullmatch(name) and os.path.exists(f"{name.replace('.', os.sep)}.py"):
-        hint = f"a module is run by Python: {' '.join(filter(None, ('python -m', name, rest)))}"
+        hint = f"a module is run by Python: {' '.join(filter(None, (python_word(), '-m', name, rest)))}"
         raise CommandNotFoundError(f"there is no program {name!r}", hint)
 
 
@@ -86,6 +87,12 @@ def this_python() -> str:
     if importlib.util.find_spec("torch") is not None:
         return sys.executable
     return shutil.which("python") or shutil.which("python3") or sys.executable
+
+
+def python_word() -> str:
+    """What to type for `this_python`: its path, where `python` is another one."""
+    own = this_python()
+    return "python" if shutil.which("python") == own else shown_path(own)
 
 
 def is_python(program: str) -> bool:

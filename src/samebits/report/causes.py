@@ -11,6 +11,7 @@ from samebits.checking.evidence import detectable_rate, runs_for_rate
 from samebits.checking.plan import CONTROL
 from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Unknown
 from samebits.factors.catalog import find
+from samebits.factors.files_left_behind import OUTSIDE
 from samebits.report.places import counted, where
 
 UNLIKELY = 0.05
@@ -51,6 +52,8 @@ def figures(cause: Cause) -> tuple[str, str]:
     own = cause.evidence
     held, released = len(own.held), len(own.released)
     fail = f" (they fail: {own.last_words})" if own.last_words else ""
+    if cause.called == OUTSIDE:
+        return f"later runs {held}/{held} identical", f"the first one differs{fail}"
     if find(cause.factor).by_folder:
         return (
             f"in a fresh folder {held}/{held} identical",
@@ -191,15 +194,16 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return [f"{pin}another operation in place of {origin.first.place.row.kind.op}, with a result that repeats"]
     if verdict.unknown.races:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
-    between = "addresses (sorted by id(), sets of objects), files that an earlier run left"
+    between = "what the machine tells of itself (free memory, load), the network, files outside the folder"
+    if origin is not None and origin.first.place.finding == "argument":
+        return [f"look at what the arguments of {origin.first.place.row.kind.op} are computed from: {between}"]
     if _excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
     if verdict.unknown.divergent.divergence.stream == "length":
-        between = f"durations (time.perf_counter, time.monotonic: training for a number of seconds), {between}"
-    order = "the order in which threads or processes finish"
-    return [f"look for what the catalogue does not cover: {order}, {between}"]
+        between = f"how long things take outside of Python, {between}"
+    return [f"look for what no pin holds: the order in which processes finish, {between}"]
 
 
 def rests_on(verdict: CheckVerdict) -> str:
