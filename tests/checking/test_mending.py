@@ -13,6 +13,7 @@ from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch, RunRecord
 from samebits.comparison.locate import Divergence
+from samebits.factors.context import Setting
 from samebits.fixing.cures import Sources, Wanted
 from samebits.fixing.edits import NoCureError, original
 from samebits.launch.command import Command
@@ -244,3 +245,16 @@ def test_copies_hold_what_is_to_be_proved(project: Path, tmp_path: Path) -> None
         assert Path(path).read_bytes() == b"x = 1\n"
     finally:
         pool.close()
+
+
+def test_another_check_asks_the_same() -> None:
+    """With what decides which causes are found; how many runs are made at a time is nobody's business."""
+    pins = {"cpu-threads": Setting("pinned", "2"), "clock": Setting("pinned")}
+    plain = CheckRequest(COMMAND, jobs=2)
+    asked = replace(plain, pins=pins, vary=("data-workers",), seed=3, max_steps=5, quick=True, share=("my data",))
+
+    assert plain.options == ()
+    assert asked.options == (
+        *("--pin", "cpu-threads=2", "--pin", "clock", "--vary", "data-workers", "--share", "my data"),
+        *("--seed", "3", "--max-steps", "5", "--quick"),
+    )

@@ -1,5 +1,6 @@
 """What people read of a patch."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from samebits.base.sites import Site
@@ -13,14 +14,22 @@ MEND = Mend("file-order", SITE, "sorts the listing", "classes may get other numb
 LEFT = Unmended("thread-order", None, "no edit of the code mends it")
 
 
+def verdict(patch: Patch) -> CheckVerdict:
+    return CheckVerdict("different", "train.py --lr 3", Path("/project/.samebits/1"), patch=patch)
+
+
 def rows(patch: Patch) -> list[tuple[str, str]]:
-    return patch_rows(CheckVerdict("different", "train.py --lr 3", Path("/project/.samebits/1"), patch=patch))
+    return patch_rows(verdict(patch))
 
 
 def test_a_patch_that_nobody_asked_for_is_offered() -> None:
     """By the command that applies it."""
     own = Patch("…", ("/project/train.py",), 1, (MEND,))
 
+    asked = replace(verdict(own), options=("--vary", "data-workers", "--max-steps", "3"))
+    assert patch_rows(asked)[0][1].startswith(
+        "samebits check --fix --vary data-workers --max-steps 3 train.py --lr 3  "
+    )
     assert rows(own) == [("apply", "samebits check --fix train.py --lr 3     (1 file, 1 line, tried on a copy first)")]
 
 

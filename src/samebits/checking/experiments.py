@@ -217,6 +217,7 @@ def _verdict(
     return CheckVerdict(
         kind=kind,
         command=str(request.command),
+        options=request.options,
         home=pool.home,
         runs=tuple(run.record for run in pool.runs),
         varied=tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),

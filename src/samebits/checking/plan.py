@@ -99,6 +99,15 @@ class CheckRequest:
         return RunSpec(role, dict(self.pins), self.seed, stop_after=self.last_step, begins="prepared")
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """With these another check of the command asks the same, as they are typed."""
+        words = [("--pin", name if own.value is None else f"{name}={own.value}") for name, own in self.pins.items()]
+        words += [("--vary", name) for name in self.vary] + [("--share", path) for path in self.share]
+        given = {"--seed": self.seed or None, "--max-steps": self.max_steps, "--timeout": self.timeout}
+        words += [(name, f"{value:g}") for name, value in given.items() if value is not None]
+        return (*(word for pair in words for word in pair), *(["--quick"] if self.quick else []))
+
+    @property
     def varied(self) -> list[str]:
         """The factors that are changed on purpose."""
         default = [factor.name for factor in CATALOG if factor.varied_by_default and factor.name not in self.pins]

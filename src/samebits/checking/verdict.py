@@ -458,6 +458,7 @@ class CheckVerdict:
     Attributes:
         kind: `same`, `different` or `undecided`.
         command: as it was typed.
+        options: with these another check of it asks the same.
         home: the folder of its runs.
         runs: all that were made.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
@@ -486,6 +487,7 @@ class CheckVerdict:
     kind: VerdictKind = field(metadata={"key": "verdict"})
     command: str
     home: Path = field(metadata={"key": "folder"})
+    options: tuple[str, ...] = ()
     runs: tuple[RunRecord, ...] = ()
     varied: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()

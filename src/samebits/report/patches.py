@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from samebits.base.sites import shown_path
 from samebits.checking.verdict import CheckVerdict, Patch
 from samebits.report.places import counted, where
@@ -14,7 +16,8 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
     if patch is None:
         return []
     if patch.proven is None and not patch.why and patch.lines and verdict.signal is None:
-        return [("apply", f"samebits check --fix {verdict.command}     ({_size(patch)}, tried on a copy first)")]
+        command = " ".join(["samebits check --fix", *map(shlex.quote, verdict.options), verdict.command])
+        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)")]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
         effects = dict.fromkeys(one.effect for one in patch.mends)
