@@ -458,7 +458,6 @@ class CheckVerdict:
     Attributes:
         kind: `same`, `different` or `undecided`.
         command: as it was typed.
-        options: with these another check of it asks the same.
         home: the folder of its runs.
         runs: all that were made.
         varied: the factors that were changed on purpose without changing the bits, or in search of what does.
@@ -482,12 +481,12 @@ class CheckVerdict:
         trained: where runs differ first in what was trained; None where none that were compared do.
         alike: runs to the end that agree in what was trained, though others differ in what else happened.
         patch: edits that mend the causes; None where there are none.
+        options: with these another check of the command asks the same.
     """
 
     kind: VerdictKind = field(metadata={"key": "verdict"})
     command: str
     home: Path = field(metadata={"key": "folder"})
-    options: tuple[str, ...] = ()
     runs: tuple[RunRecord, ...] = ()
     varied: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
@@ -509,6 +508,7 @@ class CheckVerdict:
     trained: Divergence | None = None
     alike: tuple[int, ...] = ()
     patch: Patch | None = None
+    options: tuple[str, ...] = ()
 
     @property
     @published()

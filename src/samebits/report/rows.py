@@ -23,10 +23,11 @@ _OWN = {
     **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides"), _NEEDED),
     **dict.fromkeys(("trained", "left out", "next", "patch", "applied"), _NEEDED),
     **dict.fromkeys(("replay", "seeded", "differs", "source", "script", "note", "untested", "not seen"), _HELPFUL),
-    **dict.fromkeys(("latent", "made", "compare", "ran", "changes", "left", "apply"), _HELPFUL),
+    **dict.fromkeys(("made", "compare", "ran", "changes", "left"), _HELPFUL),
+    **dict.fromkeys(("latent", "apply"), _LINE),
     **dict.fromkeys(("first", "varied", "pinned", "module", "took", "coverage"), _KNOWN),
 }
-_FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _KNOWN, "op": _KNOWN}
+_FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _LINE, "op": _KNOWN}
 
 
 @dataclass(frozen=True)
