@@ -154,7 +154,7 @@ def test_what_a_run_leaves_for_the_next_one_is_found_with_its_line() -> None:
     found, simulation, _ = simulated(Script(effects=effects), random.Random(0))
 
     assert places(found.causes) == [(LEFT, 71)]
-    assert found.causes[0].what == "reads /left/71, which an earlier run has written at /train.py:99"
+    assert found.causes[0].what == "reads /left/71 (an earlier run wrote it at /train.py:99)"
     assert found.causes[0].confirmed
     assert found.remedy is None
     assert [run.plan.begins for run in simulation.runs].count("left") == len(found.causes[0].evidence.released) + 3

@@ -52,22 +52,22 @@ def guilty_lines(script: str) -> dict[int, str]:
         (
             "resume.py",
             {
-                "reads ckpt/last.pt, which an earlier run has written at resume.py:20",
-                "reads features.txt, which an earlier run has written at resume.py:17",
+                "reads ckpt/last.pt (an earlier run wrote it at resume.py:20)",
+                "reads features.txt (an earlier run wrote it at resume.py:17)",
             },
         ),
         # Go on where the last run stopped.
-        ("go_on.py", {"reads state.pt, which an earlier run has written at go_on.py:18"}),
+        ("go_on.py", {"reads state.pt (an earlier run wrote it at go_on.py:18)"}),
         # A history that is read back, and numbered runs.
         (
             "history.py",
             {
-                "reads history.csv, which an earlier run has written",
-                "asks whether runs/1 is there, which an earlier run has written at history.py:11",
+                "reads history.csv (an earlier run wrote it)",
+                "asks whether runs/1 is there (an earlier run wrote it at history.py:11)",
             },
         ),
         # A folder that may not be there yet.
-        ("makes.py", {"is to make out, which an earlier run has made"}),
+        ("makes.py", {"tries to make out (an earlier run made it)"}),
     ],
 )
 def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tmp_path: Path) -> None:

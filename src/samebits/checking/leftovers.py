@@ -23,10 +23,10 @@ FACTOR = "files-left-behind"
 # So many steps more than were done when the script last asked for something that it had not written yet.
 STEPS = 20
 _ASKED = {
-    "read": "reads {path}, which an earlier run has written",
-    "listed": "lists {path}, where an earlier run has written {written}",
-    "made": "tries to make {path}, which an earlier run has made",
-    "tested": "asks whether {path} is there, which an earlier run has written",
+    "read": "reads {path} (an earlier run wrote it{where})",
+    "listed": "lists {path} (an earlier run wrote {written} there{where})",
+    "made": "tries to make {path} (an earlier run made it{where})",
+    "tested": "asks whether {path} is there (an earlier run wrote it{where})",
 }
 
 
@@ -78,10 +78,10 @@ class LeftBehind:
 
 
 def described(one: Carried, count: int = 1) -> str:
-    """`reads cache.pt, which an earlier run has written at train.py:7`."""
-    asks = _ASKED[one.how].format(path=shown_path(one.path), written=os.path.basename(one.written))
+    """`reads cache.pt (an earlier run wrote it at train.py:7)`."""
     where = "" if one.wrote is None or one.wrote.key == one.asked.key else f" at {one.wrote.place}"
-    return f"{asks}{where}{f', and {count - 1} more' if count > 1 else ''}"
+    asks = _ASKED[one.how].format(path=shown_path(one.path), written=os.path.basename(one.written), where=where)
+    return f"{asks}{f', and {count - 1} more' if count > 1 else ''}"
 
 
 def inside(run: Run, folder: str) -> list[Carried]:
