@@ -89,6 +89,20 @@ def test_a_script_that_meets_itself_is_explained(script: str, told: set[str], tm
     assert {path.name for path in tmp_path.iterdir()} - {".samebits"} == before
 
 
+@pytest.mark.slow
+def test_what_lay_there_before_the_check_is_told(tmp_path: Path) -> None:
+    """A training of yesterday was half done: every run goes on with it; in what one has left another finds it done."""
+    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
+    half = "import torch; from common import make; model, _ = make(); own = {'model': model.state_dict(), 'epoch': 1}"
+    subprocess.run([sys.executable, "-c", f"{half}; torch.save(own, 'state.pt')"], cwd=tmp_path, check=True)
+    before = (tmp_path / "state.pt").read_bytes()
+    answer = check(tmp_path, "go_on.py")
+
+    assert [cause["factor"] for cause in answer["causes"]] == [FACTOR]
+    assert "state.pt was there before the check: every run began with it" in answer["notes"]
+    assert (tmp_path / "state.pt").read_bytes() == before
+
+
 @pytest.mark.parametrize("words", [("harmless.py",), ("harmless.py", "--out", "{run}")])
 def test_nobody_is_accused_where_nothing_matters(words: tuple[str, ...], tmp_path: Path) -> None:
     """Logs, overwritten checkpoints, numbered folders; a folder of the run's own."""

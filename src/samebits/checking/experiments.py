@@ -365,6 +365,10 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
         before, after = left.base[0].id, left.after[0]
         agree = f"run {after.id} began with the files of run {before} and agrees with it for {after.steps} steps"
         notes.append(f"what a run leaves changes nothing: {agree}")
+    if left is not None and left.divergent is not None and not left.is_outside and space.isolation == "copy":
+        read = dict.fromkeys(one.path for own in left.guilty for one in own if one.how == "read")
+        there = [shown_path(path) for path in read if os.path.isfile(path)]
+        notes += [f"{listed(there, MOST_NAMED)} was there before the check: every run began with it"] if there else []
     reached = dict.fromkeys(one.what for run in pool.runs for one in run.facts.reached)
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":
