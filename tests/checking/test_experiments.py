@@ -108,7 +108,7 @@ def test_a_failure_in_one_run_only_is_a_divergence(tmp_path: Path) -> None:
 
     assert verdict["verdict"] == "different"
     assert verdict["divergent"]["divergence"]["stream"] == "outcome"
-    assert "exit status 1" in verdict["divergent"]["divergence"]["detail"]
+    assert "exit status 1" in verdict["divergent"]["divergence"]["ending"]
 
 
 def test_bounds_end_the_search_and_are_listed(tmp_path: Path) -> None:
