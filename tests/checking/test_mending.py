@@ -251,10 +251,11 @@ def test_another_check_asks_the_same() -> None:
     """With what decides which causes are found; how many runs are made at a time is nobody's business."""
     pins = {"cpu-threads": Setting("pinned", "2"), "clock": Setting("pinned")}
     plain = CheckRequest(COMMAND, jobs=2)
-    asked = replace(plain, pins=pins, vary=("data-workers",), seed=3, max_steps=5, quick=True, share=("my data",))
+    asked = replace(plain, pins=pins, vary=("data-workers",), seed=12345678, runs=8, max_steps=5, share=("my data",))
+    asked = replace(asked, timeout=2.5, quick=True, strict=True)
 
     assert plain.options == ()
     assert asked.options == (
         *("--pin", "cpu-threads=2", "--pin", "clock", "--vary", "data-workers", "--share", "my data"),
-        *("--seed", "3", "--max-steps", "5", "--quick"),
+        *("--seed", "12345678", "--runs", "8", "--max-steps", "5", "--timeout", "2.5", "--quick", "--strict"),
     )

@@ -11,7 +11,7 @@ from tests.ops.cases import CASES as EVERY
 from tests.ops.cases import results
 from tests.standin.probes import bits, main
 
-TIMES = 20
+TIMES = 50
 # The stand-in has no sparse tensors.
 CASES = {name: case for name, case in EVERY.items() if not name.startswith("sparse")}
 REPLACED = {"torch-algorithms": "replace"}

@@ -23,7 +23,7 @@ def test_every_operation_of_the_table_has_a_case() -> None:
 
 @NEEDS_THE_STANDIN
 def test_a_device_that_races_gives_one_result(ask: Ask) -> None:
-    """In 20 calls, with 1, 2 and 4 threads."""
+    """In 50 calls, with 1, 2 and 4 threads."""
     assert ask(f"{PROBES} agrees", "races") == ""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Literal
 
 from samebits.base.errors import UsageError
@@ -26,6 +27,10 @@ RELEASED, RELEASED_OTHERWISE = 2, 6
 CONTROL, VARIED = "control", "varied"
 # How many are made side by side unless asked otherwise.
 MOST_UNASKED = 2
+
+# Options that decide which causes a check can find, beside those that take a list.
+_NUMBERS = {"seed", "runs", "max_runs", "max_steps", "timeout"}
+_SWITCHES = {"quick", "strict"}
 
 
 @dataclass(frozen=True)
@@ -101,11 +106,12 @@ class CheckRequest:
     @property
     def options(self) -> tuple[str, ...]:
         """With these another check of the command asks the same, as they are typed."""
-        words = [("--pin", name if own.value is None else f"{name}={own.value}") for name, own in self.pins.items()]
-        words += [("--vary", name) for name in self.vary] + [("--share", path) for path in self.share]
-        given = {"--seed": self.seed or None, "--max-steps": self.max_steps, "--timeout": self.timeout}
-        words += [(name, f"{value:g}") for name, value in given.items() if value is not None]
-        return (*(word for pair in words for word in pair), *(["--quick"] if self.quick else []))
+        pins = [name if own.value is None else f"{name}={own.value}" for name, own in self.pins.items()]
+        given = [("--pin", one) for one in pins] + [("--vary", one) for one in self.vary]
+        given += [("--share", one) for one in self.share]
+        asked = [one for one in fields(self) if getattr(self, one.name) != one.default]
+        given += [(_flag(one.name), str(getattr(self, one.name))) for one in asked if one.name in _NUMBERS]
+        return (*chain(*given), *(_flag(one.name) for one in asked if one.name in _SWITCHES))
 
     @property
     def varied(self) -> list[str]:
@@ -116,6 +122,10 @@ class CheckRequest:
     def pinnable(self) -> list[str]:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
         return [name for name in in_order([*moving_factors(), *self.varied]) if name not in self.pins]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def check_request(words: Sequence[str], config: Config, **options: Any) -> CheckRequest:

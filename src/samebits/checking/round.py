@@ -141,27 +141,31 @@ class Round:
                     return False
         return True
 
-    def hold_on(self) -> Asking[None]:
+    def repeat_remedy(self) -> Asking[None]:
         """Some runs more with the remedy, where those with a guilty one let go diverge by themselves."""
         for _ in range(MORE_HELD):
             unsteady, trial = self.inquiry.unsteady, self.trials[-1]
-            if unsteady is None or not LIMIT <= self._luck(unsteady) < 1 or not self.inquiry.left:
+            if unsteady is None or not LIMIT <= self._chance_of_agreeing(unsteady) < 1 or not self.inquiry.left:
                 return
             (run,) = yield from self.inquiry.runs_of([self._remedy(trial, False, is_short=True)])
             self._take(trial, run, is_varied=False)
 
-    def is_let_go(self, unsteady: DivergentRuns) -> bool:
+    def accounts_for(self, unsteady: DivergentRuns) -> bool:
         """Whether runs treated alike diverge because a guilty one was let go in them: with the remedy all agree."""
-        return self._luck(unsteady) < LIMIT
+        return self._chance_of_agreeing(unsteady) < LIMIT
 
-    def _luck(self, unsteady: DivergentRuns) -> float:
+    def _chance_of_agreeing(self, unsteady: DivergentRuns) -> float:
         trial = self._remedied
         if trial is None or len(trial.whole) < 2:
             return 1.0
         # By all that they did: what comes after an unsteady place counts here.
         agree = all(self.inquiry.compare(trial.runs[0], run) is None for run in trial.runs[1:])
         held = [*self.baseline.runs, *trial.runs]
-        return min((one.luck(unsteady, held) for one in self.accused if one.stands), default=1.0) if agree else 1.0
+        return (
+            min((one.chance_of_agreeing(unsteady, held) for one in self.accused if one.stands), default=1.0)
+            if agree
+            else 1.0
+        )
 
     # ---- how sure that is
 

@@ -137,7 +137,7 @@ class Found:
             return None
         last, witnessed = self.rounds[-1], _witnessed(self.rounds[-1])
         unsteady = last.inquiry.unsteady
-        if unsteady is not None and not last.is_let_go(unsteady):
+        if unsteady is not None and not last.accounts_for(unsteady):
             is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.baseline.runs}
             return Unknown(unsteady, is_held, *(last.baseline.results() if is_held else (2, 2)), witnessed=witnessed)
         if self.stopped or last.failure:
@@ -211,7 +211,7 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
             found.made = yield from products_compared(inquiry, trial.whole, trial.pins)
             trial.later = found.made.at
         if trial.later is None:
-            yield from round_.hold_on()
+            yield from round_.repeat_remedy()
             alike = [run for run in trial.runs if run not in trial.whole]
             found.left = yield from left_behind(inquiry, [*trial.whole, *alike])
             return

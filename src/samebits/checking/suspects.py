@@ -228,7 +228,7 @@ class Suspect:
         shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
         return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
 
-    def luck(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
+    def chance_of_agreeing(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
         """The chance that runs in which it is held agree so often, where others that diverge do so by other doing.
 
         1 where the two that diverge are not two in which it was changed in the same way, or those held diverge, too.

@@ -439,7 +439,7 @@ def set_above(files: Sources, wanted: Wanted) -> Cure:
     names = {part.id for one in statements for part in ast.walk(one) if isinstance(part, ast.Name)}
     if len(statements) != 1 or names != {"os"}:
         raise NoCureError("the line uses more than os, which may not be there above the imports")
-    start, stop = own.lines_of(statements[0])
+    start, stop = own.whole_lines(statements[0])
     opening = Opening(own.text[start:stop].rstrip("\r\n"), "os", _os_import(own) or -1)
     return Cure(
         {own.path: [Edit(start, stop, "")]},

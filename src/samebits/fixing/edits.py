@@ -106,7 +106,7 @@ class Original:
         """Where a line ends, before its line ending."""
         return self._starts[line - 1] + len(self.lines[line - 1].rstrip("\r\n"))
 
-    def lines_of(self, node: ast.stmt) -> tuple[int, int]:
+    def whole_lines(self, node: ast.stmt) -> tuple[int, int]:
         """From where to where the lines of a statement go; NoCureError where more than a comment shares them."""
         (start, stop), first, end = self.span(node), self.offset(node.lineno), self._starts[node.end_lineno or 0]
         if self.text[first:start].strip() or self.text[stop:end].partition("#")[0].strip():

@@ -59,8 +59,8 @@ def seed_moved(files: Sources, wanted: Wanted) -> Cure:
     goal = before[known[-1] + 1 if known else 0 :][:1]
     if not goal:
         raise NoCureError("the seeding cannot come earlier")
-    own.lines_of(goal[0])
-    (start, stop), at = own.lines_of(seed), own.offset(_first_line(goal[0]))
+    own.whole_lines(goal[0])
+    (start, stop), at = own.whole_lines(seed), own.offset(_first_line(goal[0]))
     edits = [Edit(at, at, own.text[start:stop].rstrip("\r\n") + "\n"), Edit(start, stop, "")]
     return Cure({own.path: edits}, "moves the seed to where it takes effect", _ONE_OF_THEM)
 

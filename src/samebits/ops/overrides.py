@@ -201,6 +201,8 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
             try:
                 return original.call_boxed(keys, *args, **kwargs)
             except RuntimeError as refusal:
+                if not torch.are_deterministic_algorithms_enabled():
+                    raise
                 written = {name: kwargs[name].clone() for name in outs}
                 alone = (args[0].clone(), *args[1:]) if is_inplace else args
                 raise _mistake(original, keys, *alone, **given, **written) or refusal from None
@@ -212,17 +214,14 @@ def _mistake(original: Any, keys: Any, *args: Any, **kwargs: Any) -> Exception |
     """What torch says of the arguments: it refuses an operation before it has looked at them."""
     # A pin's own setter would take this for the program's doing.
     switch = inspect.unwrap(torch._C._set_deterministic_algorithms)
-    mode, only_warns = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     switch(False)
     try:
         original.call_boxed(keys, *args, **kwargs)
     except Exception as mistake:
         return mistake
     finally:
-        switch(mode, warn_only=only_warns)
+        switch(True, warn_only=only_warns)
     return None
 
 

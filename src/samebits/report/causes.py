@@ -52,7 +52,7 @@ def figures(cause: Cause) -> tuple[str, str]:
     own = cause.evidence
     held, released = len(own.held), len(own.released)
     fail = f" (they fail: {own.last_words})" if own.last_words else ""
-    if cause.called == OUTSIDE:
+    if find(cause.factor).by_folder and cause.called == OUTSIDE:
         return f"later runs {held}/{held} identical", f"the first one differs{fail}"
     if find(cause.factor).by_folder:
         return (

@@ -62,10 +62,10 @@ def which(divergence: Divergence) -> str:
 def detail_of(divergence: Divergence) -> str:
     """What else can be said of a divergence, as a clause; empty where there is nothing to add."""
     if divergence.only_in is not None and divergence.stream == "length":
-        whose = (
-            f" in {divergence.process}" if divergence.process else f" on rank {divergence.rank}" * bool(divergence.rank)
+        rank = f" on rank {divergence.rank}" if divergence.rank else ""
+        return (
+            f"only the {divergence.only_in} run took steps{f' in {divergence.process}' if divergence.process else rank}"
         )
-        return f"only the {divergence.only_in} run took steps{whose}"
     if divergence.only_in is not None:
         return f"only the {divergence.only_in} run has it"
     if divergence.lengths is not None:
