@@ -1,5 +1,6 @@
 """The recording on disk: what was written is read back, whatever happened to the writer."""
 
+import itertools
 import json
 import random
 import signal
@@ -101,6 +102,18 @@ def test_a_killed_writer_leaves_a_readable_recording(tmp_path: Path, seconds: fl
     assert recording.steps > 0
     steps = range(recording.steps)
     assert [recording.columns(step)["param"].digests[0] for step in steps] == list(steps)
+
+
+def test_one_slow_commit_holds_no_row_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stood still for a second while a row was committed: a kill loses none of the slow steps after."""
+    clock = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    writer = Writer(tmp_path, 0, digest="sums 1")
+
+    for step in range(3):
+        writer.write(step, "step", columns(step, step, step))
+
+    assert Recording(writer.path).steps == 3
 
 
 @pytest.mark.parametrize(("schema", "hint"), [(99, "upgrade samebits"), (1, "an older samebits made it")])

@@ -80,8 +80,9 @@ ROOTS = ".roots"
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")
-# A disk that is full loses no more rows than these.
+# A disk that is full, or a kill, loses no more than these.
 _MOST_WAITING = 256
+_SECONDS_WAITING = 0.25
 
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
@@ -167,9 +168,10 @@ class Writer:
         """Whether what comes next is committed at once.
 
         Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill anyway. Committing may take
-        0.3 % of the time: slow steps are committed one by one, quick ones together.
+        0.3 % of the time: slow steps are committed one by one, quick ones together. None waits for more than a
+        quarter of a second, however long a busy machine took for the last commit.
         """
-        return time.perf_counter() - self._committed >= 300 * self._commit_seconds
+        return time.perf_counter() - self._committed >= min(_SECONDS_WAITING, 300 * self._commit_seconds)
 
     def commit(self) -> None:
         """Make everything written so far survive a kill."""
