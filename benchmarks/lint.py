@@ -53,12 +53,12 @@ def main() -> None:
 
 def table() -> None:
     """Each rule on its snippets."""
-    print(f"{len(snippets())} snippets\n\nrule   level    on   lines  false  missed  precision  recall")
+    print(f"{len(snippets())} snippets\n\nrule   level    lines  false  missed  precision  recall")
     for code, score in scores().items():
         rule = next(one for one in all_rules() if one.code == code)
         counts = f"{score.right:5}  {score.false:5}  {score.missed:6}"
         ratios = f"{score.precision:9.2f}  {score.recall:6.2f}"
-        print(f"{code}  {rule.level:<7}  {'yes' if rule.is_on else 'no':<3}  {counts}  {ratios}")
+        print(f"{code}  {rule.level:<7}  {counts}  {ratios}")
 
 
 def agreement() -> None:

@@ -30,21 +30,20 @@ def test_the_page_of_a_rule_is_right(code: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda one: one.code)
 def test_a_rule_is_whole(rule: Rule) -> None:
-    """It has a sentence, a reason of some length, words to look for, and snippets of both kinds."""
+    """It has a sentence, a reason of some length, and snippets of both kinds."""
     own = [one for one in snippets() if one.code == rule.code]
 
     assert rule.summary
     assert len(rule.doc.split("\n\n")[1]) > 60
-    assert rule.words
     assert rule.summary in rule_page(rule)
     assert any(one.guilty for one in own)
     assert any(not one.guilty for one in own)
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda one: one.code)
-def test_a_rule_that_is_often_wrong_is_off(rule: Rule) -> None:
-    """Below nine in ten of its findings nobody gets it who does not ask for it."""
-    assert not rule.is_on or scores()[rule.code].precision >= 0.9
+def test_a_rule_is_seldom_wrong(rule: Rule) -> None:
+    """Nine in ten of its findings are right."""
+    assert scores()[rule.code].precision >= 0.9
 
 
 def test_no_snippet_belongs_to_nothing() -> None:

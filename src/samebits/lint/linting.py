@@ -19,8 +19,6 @@ from samebits.lint.source import Source, UnreadableError, parsed, text_of, witho
 # Nobody trains there, or nobody wrote it; below a path that was given.
 _PASSED_BY = {"tests", "test", "docs", "node_modules", "site-packages", "build", "dist", "__pycache__"}
 _NO_TRAINING = re.compile(r"(setup|conf|conftest|test_\w+|\w+_test|noxfile)\.py")
-# What makes a file matter to what is found in others: it may seed, restore, or lead to one that does.
-_CONTEXT = ("import", "seed", "rng", "state")
 _GENERATED = re.compile(r"\A(#.*\n)*#.*(@generated|do not edit)", re.IGNORECASE)
 _IGNORED = re.compile(r"#\s*samebits:\s*ignore\[(?P<codes>[\w\s,]*)\](?P<reason>.*)")
 
@@ -30,7 +28,7 @@ class LintOptions:
     """What `[tool.samebits.lint]` and the options of `samebits lint` say.
 
     Attributes:
-        select: codes of rules, or how they begin; those alone are applied, also if they are off by default.
+        select: codes of rules, or how they begin; those alone are applied.
         ignore: codes of rules, or how they begin, that are not applied.
         exclude: patterns of paths that are passed by.
     """
@@ -113,12 +111,11 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None) -> Lin
 
 def _lint(paths: Sequence[str | Path], options: LintOptions, chosen: Sequence[Rule]) -> Linted:
     files = list(dict.fromkeys(name for path in paths for name in _files(Path(path), options.exclude)))
-    wanted = re.compile("|".join(sorted({*_CONTEXT, *(word for rule in all_rules() for word in rule.words)})))
     sources, unread = list[Source](), list[Unread]()
     for name in files:
         try:
             text, cells = text_of(name)
-            if wanted.search(text) and not _GENERATED.match(text):
+            if not _GENERATED.match(text):
                 sources.append(parsed(name, text, cells))
         except UnreadableError as error:
             unread.append(Unread(name, error.line, error.why))
@@ -143,11 +140,7 @@ def _chosen(options: LintOptions) -> list[Rule]:
         if not code or not any(rule.code.startswith(code) for rule in known):
             raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(rule.code for rule in known)}")
     selected = [rule for rule in known if rule.code.startswith(options.select)] if options.select else known
-    return [
-        rule
-        for rule in selected
-        if (rule.is_on or options.select) and not (options.ignore and rule.code.startswith(options.ignore))
-    ]
+    return [rule for rule in selected if not (options.ignore and rule.code.startswith(options.ignore))]
 
 
 def _files(path: Path, exclude: Sequence[str]) -> Iterator[str]:

@@ -13,8 +13,6 @@ from samebits.lint.hash_order import matters
 from samebits.lint.project import Project, value_of
 from samebits.lint.source import Source, last_name
 
-# Their last names.
-NAMES = ("listdir", "scandir", "walk", "glob", "iterdir")
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
 # What is called so has a method `glob`; file systems of other libraries have one, too, which sorts.
 _PATH = re.compile(r"path|dir|root|folder|/", re.IGNORECASE)

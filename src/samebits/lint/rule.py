@@ -11,24 +11,26 @@ from typing import Literal
 
 from samebits.base.errors import UsageError
 from samebits.lint import rules
-from samebits.lint.findings import Findings, Level
+
+# What the file of any rule works with, it imports from here.
+from samebits.lint.findings import Finding, Findings, Level
 from samebits.lint.project import Project
 from samebits.lint.source import Source
+
+__all__ = ["Finding", "Findings", "Project", "Rule", "Source", "all_rules", "find_rule"]
 
 
 @dataclass(frozen=True)
 class Rule:
     """Something to look for in code: a file of `rules/`, called as its code.
 
-    It stands above the function that finds it: `@Rule("error", words=("seed",))`.
+    It stands above the function that finds it: `@Rule("error", fix="safe")`.
 
     Attributes:
         level: how bad a finding is.
-        words: only files that hold one of these are read for it, besides what they import.
         factors: those of `samebits factors` that a finding lets in.
         fix: whether `--fix` cures it; what is unsafe changes what the script does, and not only an order.
         cure: what the room `fixing` calls the way in which it does, if that is not its first factor.
-        is_on: whether it is on unless selected; off where more than one finding in ten is wrong.
         torch: the versions of torch to which it applies, where that is not all.
         code: as it is selected and ignored, such as SB202.
         doc: the docstring of its file: a summary, why it matters, and indented code, bad first, then good.
@@ -36,11 +38,9 @@ class Rule:
     """
 
     level: Level
-    words: tuple[str, ...]
     factors: tuple[str, ...] = ()
     fix: Literal["safe", "unsafe", "none"] = "none"
     cure: str = ""
-    is_on: bool = True
     torch: str = ""
     code: str = ""
     doc: str = ""

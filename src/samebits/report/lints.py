@@ -59,7 +59,7 @@ def _further(finding: Finding) -> str:
 
 def rule_page(rule: Rule) -> str:
     """The page of a rule: what it looks for, why, bad and good code, and what is known of its fix."""
-    heading = f"{rule.code} ({rule.level}{'' if rule.is_on else ', off unless selected'})"
+    heading = f"{rule.code} ({rule.level})"
     facts = [f"fix: {rule.fix}, {_FIXES[rule.fix]}"]
     facts += [f"torch: {rule.torch}"] if rule.torch else []
     facts += [f"factors: {', '.join(rule.factors)}"] if rule.factors else []

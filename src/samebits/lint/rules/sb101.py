@@ -17,13 +17,11 @@ Seed once, before the first draw:
     optimizer.step()
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, draws_in
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import draws_in
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("warning", words=("torch",), factors=("torch-rng",))
+@Rule("warning", factors=("torch-rng",))
 def find(project: Project, source: Source) -> Findings:
     """At the first line of a script that draws from torch's generator."""
     draws = draws_in(source, "torch") if source in project.trains else []

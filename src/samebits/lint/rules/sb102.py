@@ -16,14 +16,12 @@ Seed with it, before anything is drawn:
 
 import re
 
-from samebits.lint.findings import WEAK, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
+from samebits.lint.findings import WEAK
+from samebits.lint.rule import Findings, Project, Rule, Source
 from samebits.lint.seeds import UNUSED, seed_arguments
-from samebits.lint.source import Source
 
 
-@Rule("error", words=("seed",))
+@Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """Options and fields; parameters where the default says that it is a number."""
     for one in seed_arguments(project, source):

@@ -15,14 +15,12 @@ A number is as good as any other:
     torch.manual_seed(args.seed)
 """
 
-from samebits.lint.findings import WEAK, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
+from samebits.lint.findings import WEAK
+from samebits.lint.rule import Findings, Project, Rule, Source
 from samebits.lint.seeds import UNUSED, seed_arguments
-from samebits.lint.source import Source
 
 
-@Rule("warning", words=("seed",))
+@Rule("warning")
 def find(project: Project, source: Source) -> Findings:
     """Options and fields; a parameter may well be one that callers always give."""
     return (one for one in seed_arguments(project, source) if one.weight > WEAK and not one.reason.endswith(UNUSED))

@@ -15,21 +15,13 @@ Seed each that is drawn from:
     batch = torch.randn(8)
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, class_around, draws_in
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import class_around, draws_in
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 _NAMES = {"numpy": "NumPy's global generator", "random": "Python's generator", "torch": "torch's generator"}
 
 
-@Rule(
-    "error",
-    words=(r"\brandom\b", "torch"),
-    factors=("numpy-rng", "python-rng", "torch-rng"),
-    fix="safe",
-    cure="another seed",
-)
+@Rule("error", factors=("numpy-rng", "python-rng", "torch-rng"), fix="safe", cure="another seed")
 def find(project: Project, source: Source) -> Findings:
     """At the first draw of a file from what none of its scripts seeds, though they seed others."""
     entries = project.entries_of(source)

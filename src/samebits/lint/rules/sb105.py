@@ -14,14 +14,13 @@ Seed first:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ALL
-from samebits.lint.project import Project, class_around, draws_in, is_for_none, seeds_in, splits_in, statements_above
-from samebits.lint.rule import Rule
-from samebits.lint.source import Function, Source, dotted, last_name
+from samebits.lint.project import class_around, draws_in, is_for_none, seeds_in, splits_in, statements_above
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import Function, dotted, last_name
 
 
-@Rule("error", words=("seed",), factors=("torch-rng", "numpy-rng", "python-rng"))
+@Rule("error", factors=("torch-rng", "numpy-rng", "python-rng"))
 def find(project: Project, source: Source) -> Findings:
     """Draws in the statements above the only seed of their library, in one block."""
     if source not in project.entries or ALL in project.seeds(source):

@@ -11,21 +11,14 @@ A number that is written down:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ENTROPY, GENERATORS, SEEDS
-from samebits.lint.project import Project, is_for_none, parts_of, value_of
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import is_for_none, parts_of, value_of
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 _SEEDING = {"manual_seed", "manual_seed_all", "seed_everything", "set_seed", "seed_all"}
 
 
-@Rule(
-    "error",
-    words=("time", "getpid", "urandom", "uuid", "secrets", r"\bseed\(\)"),
-    factors=("clock", "process-id", "os-entropy"),
-    fix="unsafe",
-)
+@Rule("error", factors=("clock", "process-id", "os-entropy"), fix="unsafe")
 def find(project: Project, source: Source) -> Findings:
     """What seeds, by what its argument is made of."""
     for call in (*source.calls["torch.seed"], *source.methods["seed"]):

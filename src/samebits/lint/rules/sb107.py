@@ -13,16 +13,15 @@ With one:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import GENERATORS
-from samebits.lint.project import Project, is_for_none
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, dotted
+from samebits.lint.project import is_for_none
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import dotted
 
 _SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.SystemRandom")
 
 
-@Rule("error", words=("default_rng", "RandomState", "Random", "secrets"), factors=("os-entropy",), fix="unsafe")
+@Rule("error", factors=("os-entropy",), fix="unsafe")
 def find(project: Project, source: Source) -> Findings:
     """In scripts that use torch, and what they import; not where none was given, nor where it is seeded later."""
     closures = [project.closure(entry) for entry in project.entries_of(source)]

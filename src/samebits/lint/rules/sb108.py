@@ -13,16 +13,13 @@ A checksum is the same everywhere:
 import ast
 import re
 
-from samebits.lint.findings import ADDRESS, Findings
+from samebits.lint.findings import ADDRESS
 from samebits.lint.orders import is_number, set_orders
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.rule import Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
-@Rule(
-    "error", words=(r"\bhash\b", r"\bid\b"), factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed"
-)
+@Rule("error", factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed")
 def find(project: Project, source: Source) -> Findings:
     """Where a hash or an address is taken modulo something, seeds, or orders."""
     for _, node, one in set_orders(project, source):

@@ -16,15 +16,13 @@ Once, before the loop:
 import ast
 import re
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, loop_around, seeds_in
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import loop_around, seeds_in
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 _TRAINING = re.compile(r"epoch|step|batch|iteration", re.IGNORECASE)
 
 
-@Rule("warning", words=("seed",))
+@Rule("warning")
 def find(project: Project, source: Source) -> Findings:
     """A constant seed in a loop of training, or where samples are made."""
     for _, call in seeds_in(source):

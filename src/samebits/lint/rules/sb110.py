@@ -14,15 +14,13 @@ With a seed:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, dotted
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import dotted
 
 _SEEDING = {"manual_seed", "seed", "set_state"}
 
 
-@Rule("info", words=("Generator",))
+@Rule("info")
 def find(project: Project, source: Source) -> Findings:
     """Those that are assigned to a name, and whose name is mentioned with no seed."""
     for call in source.calls["torch.Generator"]:

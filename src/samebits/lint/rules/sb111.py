@@ -11,14 +11,12 @@ With a generator of its own:
     model = nn.Linear(4, 1)
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.libraries import SPLITS
-from samebits.lint.project import Project, splits_in
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.project import splits_in
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
-@Rule("error", words=tuple(SPLITS), factors=("torch-rng", "numpy-rng"), fix="safe", cure="generator")
+@Rule("error", factors=("torch-rng", "numpy-rng"), fix="safe", cure="generator")
 def find(project: Project, source: Source) -> Findings:
     """Where neither the call nor any script that runs it seeds."""
     for library, call in splits_in(source):

@@ -10,13 +10,10 @@ As it is called:
 """
 
 from samebits.lint.environment import meant, settings
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("warning", words=("environ", "putenv"), fix="safe", cure="misspelt")
+@Rule("warning", fix="safe", cure="misspelt")
 def find(project: Project, source: Source) -> Findings:
     """Names that are nearly those of known variables."""
     for name, node in settings(source):

@@ -13,14 +13,11 @@ Put it in order:
     training, held_out = paths[:count], paths[count:]
 """
 
-from samebits.lint.findings import Findings
-from samebits.lint.listings import NAMES, listings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.listings import listings
+from samebits.lint.rule import Findings, Project, Rule, Source
 
 
-@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+@Rule("error", factors=("file-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Listings that reach a dataset, a split, a stack, numbers or a training loop."""
     return listings(project, source, "order")

@@ -14,15 +14,14 @@ Put it in order:
 
 from dataclasses import replace
 
-from samebits.lint.findings import SEED, WEAK, Findings
+from samebits.lint.findings import SEED, WEAK
 from samebits.lint.following import Following
 from samebits.lint.orders import set_orders
-from samebits.lint.project import Project, is_checked, is_parameter
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import is_checked, is_parameter
+from samebits.lint.rule import Findings, Project, Rule, Source
 
 
-@Rule("error", words=(r"set\(", r"\{", r"\bset\b"), factors=("hash-seed",), fix="safe")
+@Rule("error", factors=("hash-seed",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Sets whose order reaches numbers, an index, a split, a stack, a dataset or a training loop."""
     for one in set_orders(project, source):

@@ -12,14 +12,12 @@ A dict keeps the order in which it was filled, and holds each once:
     torch.nn.utils.clip_grad_norm_(params, 1.0)
 """
 
-from samebits.lint.findings import ADDRESS, LOOPS, Findings
+from samebits.lint.findings import ADDRESS, LOOPS
 from samebits.lint.orders import set_orders
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.rule import Findings, Project, Rule, Source
 
 
-@Rule("error", words=(r"set\(", r"\bid\b"), factors=("memory-addresses",), fix="safe")
+@Rule("error", factors=("memory-addresses",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Sets of what hashes by address, where their order is used."""
     for _, _, one in set_orders(project, source):

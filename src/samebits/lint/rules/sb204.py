@@ -11,14 +11,13 @@ In order, or exactly, with `math.fsum`:
 
 import ast
 
-from samebits.lint.findings import SEED, Findings
+from samebits.lint.findings import SEED
 from samebits.lint.orders import set_orders
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.rule import Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
-@Rule("warning", words=(r"sum\(",), factors=("hash-seed",), fix="safe")
+@Rule("warning", factors=("hash-seed",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """`sum` over something that is looked up, or computed, for members of a set."""
     for _, node, one in set_orders(project, source):

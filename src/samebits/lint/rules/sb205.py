@@ -16,14 +16,13 @@ In the order of the tasks:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.following import Following
-from samebits.lint.project import Project, argument
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.project import argument
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
-@Rule("warning", words=("as_completed", "imap_unordered", "in_order"), factors=("completion-order",), fix="safe")
+@Rule("warning", factors=("completion-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Loops and lists that put them together, where the order of those is used; and loaders told to keep none."""
     for call in (*source.methods["as_completed"], *source.methods["imap_unordered"]):

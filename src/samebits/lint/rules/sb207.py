@@ -10,14 +10,11 @@ Put it in order first:
     paths = sorted(glob.glob("shards/*.tar"))[rank::world_size]
 """
 
-from samebits.lint.findings import Findings
-from samebits.lint.listings import NAMES, listings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.listings import listings
+from samebits.lint.rule import Findings, Project, Rule, Source
 
 
-@Rule("error", words=NAMES, factors=("file-order",), fix="safe")
+@Rule("error", factors=("file-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Listings under a slice with a start and a step."""
     return listings(project, source, "slice")

@@ -23,17 +23,16 @@ Draw from a generator that belongs to the sample, or from the global ones, which
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import GENERATORS
-from samebits.lint.project import Project, argument, class_around
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, dotted
+from samebits.lint.project import argument, class_around
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import dotted
 
 _MAKING = {"__init__", "__post_init__"}
 _DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
 
 
-@Rule("error", words=("default_rng", "RandomState", "Random", "Generator", "DataLoader"), factors=("data-workers",))
+@Rule("error", factors=("data-workers",))
 def find(project: Project, source: Source) -> Findings:
     """Attributes that a dataset's `__init__` makes, where its other methods use them and workers may hold it."""
     for call in (call for name in GENERATORS for call in source.calls[name]):

@@ -21,14 +21,13 @@ With a generator of its own:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import ALL
-from samebits.lint.project import EVALUATION, Project, argument, is_true
-from samebits.lint.rule import Rule
-from samebits.lint.source import Function, Source, dotted
+from samebits.lint.project import EVALUATION, argument, is_true
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import Function, dotted
 
 
-@Rule("info", words=("DataLoader",), fix="unsafe", cure="generator")
+@Rule("info", fix="unsafe", cure="generator")
 def find(project: Project, source: Source) -> Findings:
     """Loaders of torch whose name speaks of evaluation, used every so many times in a script that seeds torch."""
     for call in source.calls["torch.utils.data.DataLoader"]:

@@ -12,13 +12,12 @@ In its own order:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import EVALUATION, Project, argument, is_true
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.project import EVALUATION, argument, is_true
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
-@Rule("warning", words=("shuffle",), fix="safe", cure="evaluation")
+@Rule("warning", fix="safe", cure="evaluation")
 def find(project: Project, source: Source) -> Findings:
     """Loaders whose name or function speaks of evaluation."""
     for call in source.methods["DataLoader"]:

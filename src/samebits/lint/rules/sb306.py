@@ -19,14 +19,13 @@ From torch's own:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import SEEDS
-from samebits.lint.project import Project, argument
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.project import argument
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
-@Rule("error", words=("worker_init_fn",), factors=("os-entropy", "data-workers"))
+@Rule("error", factors=("os-entropy", "data-workers"))
 def find(project: Project, source: Source) -> Findings:
     """Seed calls in what is given as `worker_init_fn`."""
     for call in (*source.methods["DataLoader"], *source.methods["partial"]):

@@ -14,13 +14,11 @@ Without a race:
     torch.backends.cudnn.benchmark = False
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, is_true, seeds_in, set_to
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import is_true, seeds_in, set_to
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("warning", words=("cudnn",), factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")
+@Rule("warning", factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")
 def find(project: Project, source: Source) -> Findings:
     """In a script that trains by a seed or asks for repeatable kernels, or where a helper seeds."""
     own = {source.function_of(call) for _, call in seeds_in(source)}

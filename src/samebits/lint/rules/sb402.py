@@ -13,20 +13,12 @@ One of the two:
 import ast
 
 from samebits.lint.environment import settings
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 _RIGHT = (":4096:8", ":16:8")
 
 
-@Rule(
-    "error",
-    words=("CUBLAS_WORKSPACE_CONFIG",),
-    factors=("torch-algorithms",),
-    torch="torch.use_deterministic_algorithms checks it until 2.12",
-)
+@Rule("error", factors=("torch-algorithms",), torch="torch.use_deterministic_algorithms checks it until 2.12")
 def find(project: Project, source: Source) -> Findings:
     """Constants that are neither."""
     for name, node in settings(source):

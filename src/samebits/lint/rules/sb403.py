@@ -11,15 +11,14 @@ All or an error:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, argument, is_true
-from samebits.lint.rule import Rule
-from samebits.lint.source import Function, Source
+from samebits.lint.project import argument, is_true
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import Function
 
 _NAME = "torch.use_deterministic_algorithms"
 
 
-@Rule("warning", words=("use_deterministic",), factors=("torch-algorithms",), fix="unsafe")
+@Rule("warning", factors=("torch-algorithms",), fix="unsafe")
 def find(project: Project, source: Source) -> Findings:
     """`warn_only`, and False in the function that said True."""
     for call in source.calls[_NAME]:

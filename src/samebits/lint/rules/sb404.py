@@ -13,13 +13,11 @@ With both:
     model = nn.Linear(4, 1)
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, argument, is_true
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import argument, is_true
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("warning", words=("use_deterministic",), factors=("torch-rng",))
+@Rule("warning", factors=("torch-rng",))
 def find(project: Project, source: Source) -> Findings:
     """In scripts that train."""
     for call in source.calls["torch.use_deterministic_algorithms"]:

@@ -10,13 +10,11 @@ As it is by default:
     torch.utils.deterministic.fill_uninitialized_memory = True
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, set_to
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import set_to
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("warning", words=("fill_uninitialized",), factors=("uninitialized-memory",), torch="2.2 and newer")
+@Rule("warning", factors=("uninitialized-memory",), torch="2.2 and newer")
 def find(project: Project, source: Source) -> Findings:
     """Assignments of False."""
     for node, value in set_to(source, "torch.utils.deterministic.fill_uninitialized_memory"):

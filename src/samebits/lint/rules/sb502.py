@@ -19,15 +19,14 @@ Filled:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, argument, class_around
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, dotted, last_name
+from samebits.lint.project import argument, class_around
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import dotted, last_name
 
 _EMPTY = ("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.empty_like")
 
 
-@Rule("error", words=("Parameter",), factors=("uninitialized-memory",))
+@Rule("error", factors=("uninitialized-memory",))
 def find(project: Project, source: Source) -> Findings:
     """Where nothing else in the class, its bases or its heirs, initializes anything that could be it."""
     for call in source.methods["Parameter"]:

@@ -13,13 +13,10 @@ One program for each output, which adds in its own order:
         tl.store(out, tl.sum(tl.load(rows)))
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("warning", words=("atomic_add",), factors=("torch-algorithms",))
+@Rule("warning", factors=("torch-algorithms",))
 def find(project: Project, source: Source) -> Findings:
     """`atomic_add` of triton.language."""
     for call in source.methods["atomic_add"]:

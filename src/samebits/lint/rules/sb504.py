@@ -10,15 +10,13 @@ Average what processes of their own have learned, for instance with DistributedD
     model = nn.parallel.DistributedDataParallel(model)
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name, owner_of
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name, owner_of
 
 _STARTING = ("Process", "spawn", "start_processes")
 
 
-@Rule("error", words=("share_memory",))
+@Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """`share_memory()` of what is called a model, where processes are started that step."""
     for call in (*source.methods["share_memory"], *source.methods["share_memory_"]):

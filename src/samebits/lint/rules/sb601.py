@@ -17,16 +17,14 @@ With them:
 
 import re
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name, owner_of
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name, owner_of
 
 _RESTORING = {"set_rng_state", "setstate", "set_state", "fork_rng", "load_state", "TrainingState"}
 _OPTIMIZER = re.compile(r"(.*_)?(optim\w*|opt)(_\w+)?", re.IGNORECASE)
 
 
-@Rule("warning", words=("load_state_dict",))
+@Rule("warning")
 def find(project: Project, source: Source) -> Findings:
     """Optimizers that are given a state, in scripts that give none to a generator."""
     for call in source.methods["load_state_dict"]:

@@ -17,16 +17,15 @@ Seed first, and restore then:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import SEEDS
-from samebits.lint.project import Project, seeds_in, statements_above
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.project import seeds_in, statements_above
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 _RESTORING = {name: library for name, library in SEEDS.items() if "state" in name}
 
 
-@Rule("error", words=("set_rng_state", "setstate", "set_state"))
+@Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """Below what restores it from a checkpoint, itself or by a function of these files, in one block."""
     restored = [*_restored(source), *_restored_elsewhere(project, source)]

@@ -19,16 +19,14 @@ With it:
 import ast
 import re
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, dotted, last_name
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import dotted, last_name
 
 _STATEFUL = {"Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"}
 _COUNTER = re.compile(r"(.*_)?(epoch|step|iteration|iter_num)s?")
 
 
-@Rule("warning", words=("load_state_dict",))
+@Rule("warning")
 def find(project: Project, source: Source) -> Findings:
     """Where a checkpoint gives a model its state and a loop its first epoch, and no optimizer anything."""
     for call in source.methods["load_state_dict"]:

@@ -14,16 +14,14 @@ Told:
         train(DataLoader(data, sampler=sampler))
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, argument
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import argument
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 # These tell it themselves.
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
 
 
-@Rule("error", words=("DistributedSampler", "set_epoch"))
+@Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """Where no script that it is part of calls `set_epoch`."""
     for call in source.methods["DistributedSampler"]:

@@ -14,15 +14,14 @@ With one seed for the split:
 import ast
 import re
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, parts_of, seeds_in, splits_in
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, last_name
+from samebits.lint.project import parts_of, seeds_in, splits_in
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 _RANK = re.compile(r"((.*_)?rank|process_index)", re.IGNORECASE)
 
 
-@Rule("error", words=("rank", "process_index"), fix="safe", cure="generator")
+@Rule("error", fix="safe", cure="generator")
 def find(project: Project, source: Source) -> Findings:
     """Where the last seed above a split in its function, or else every seed of the script, is made of the rank."""
     for library, split in splits_in(source):

@@ -15,13 +15,11 @@ Given the script's:
     sampler = DistributedSampler(data, seed=args.seed)
 """
 
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project, argument
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.project import argument
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("info", words=("DistributedSampler",))
+@Rule("info")
 def find(project: Project, source: Source) -> Findings:
     """In scripts that have a seed option."""
     for call in source.methods["DistributedSampler"]:

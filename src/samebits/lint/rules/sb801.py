@@ -12,16 +12,13 @@ Start the script with it, or with `samebits run`; or do not depend on the order 
 """
 
 from samebits.lint.environment import settings
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 _STARTS = {"Popen", "subprocess", "spawn", "Process", "launch"}
 _STARTS |= {"execv", "execve", "execl", "execle", "execvp", "execvpe"}
 
 
-@Rule("error", words=("PYTHONHASHSEED",))
+@Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """Where no further process is started that would read it."""
     for name, node in settings(source):

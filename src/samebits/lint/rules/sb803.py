@@ -20,16 +20,14 @@ A generator for each task:
 
 import ast
 
-from samebits.lint.findings import Finding, Findings
 from samebits.lint.libraries import DRAWS
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source, dotted, last_name, owner_of
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import dotted, last_name, owner_of
 
 _MAPPING = ("map", "imap", "imap_unordered", "starmap", "map_async", "apply_async", "apply")
 
 
-@Rule("error", words=("Pool",), factors=("numpy-rng",))
+@Rule("error", factors=("numpy-rng",))
 def find(project: Project, source: Source) -> Findings:
     """Functions given to a pool of `multiprocessing` that draw."""
     for call in (call for name in _MAPPING for call in source.methods[name]):

@@ -18,13 +18,10 @@ import ast
 from collections.abc import Iterator
 
 from samebits.lint.environment import THREADS, settings
-from samebits.lint.findings import Finding, Findings
-from samebits.lint.project import Project
-from samebits.lint.rule import Rule
-from samebits.lint.source import Source
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
-@Rule("error", words=("_NUM_THREADS", "MKL_CBWR"), factors=("cpu-threads",), fix="safe", cure="late variable")
+@Rule("error", factors=("cpu-threads",), fix="safe", cure="late variable")
 def find(project: Project, source: Source) -> Findings:
     """At the top of a file, below an import of torch or NumPy."""
     for name, node in settings(source):
