@@ -157,32 +157,29 @@ class Project:
     @remembered
     def seeds(self, entry: Source) -> frozenset[str]:
         """Which generators a script seeds: `torch`, `numpy`, `random`; `*` where a helper elsewhere may seed any."""
-        imported = self.closure(entry) - {entry}
+        closure = self.closure(entry)
         found = {
             library
-            for library, holders in self._seeding.items()
-            if {(entry, TOP), (entry, MAIN)} & holders or any((source, TOP) in holders for source in imported)
+            for source in closure
+            for library, holder in self._seeding(source)
+            if holder == TOP or (holder == MAIN and source is entry) or any(holder in one.words for one in closure)
         }
-        beside = [one for one in imported if os.path.dirname(one.path) == os.path.dirname(entry.path)]
-        return frozenset(found | {ALL} if any(map(self._imports_unseen, (entry, *beside))) else found)
+        beside = [one for one in closure if os.path.dirname(one.path) == os.path.dirname(entry.path)]
+        return frozenset(found | {ALL} if any(map(self._imports_unseen, {entry, *beside})) else found)
 
-    @cached_property
-    def _seeding(self) -> dict[str, set[tuple[Source, str]]]:
-        """Who seeds a library, or mentions a function that does: a file, and the name of a function in it."""
-        found = defaultdict[str, set[tuple[Source, str]]](set)
-        for source in self.sources:
-            for library, call in seeds_in(source):
-                found[library].add((source, holder_of(source, call)))
-            for name, calls in source.calls.items():
-                if is_seed_helper(name) and not self._is_here(source, last_name(calls[0].func)):
-                    found[ALL] |= {(source, holder_of(source, call)) for call in calls}
-        for holders in found.values():
-            self._spread(holders)
-        return found
+    @remembered
+    def _seeding(self, source: Source) -> frozenset[tuple[str, str]]:
+        """Which libraries a file seeds, each with the function of it that does."""
+        found = {(library, holder_of(source, call)) for library, call in seeds_in(source)}
+        for name, calls in source.calls.items():
+            if is_seed_helper(name) and not self._is_here(source, last_name(calls[0].func)):
+                found |= {(ALL, holder_of(source, call)) for call in calls}
+        return frozenset(found)
 
     def _is_here(self, source: Source, name: str) -> bool:
         """Whether a function or class stands in a file or in what it imports."""
-        return any(one is source or one in self.closure(source) for one, _ in self.defined(name))
+        defined = (*self.functions[name], *self.classes[name])
+        return any(one in self.closure(source) for one, _ in defined)
 
     def _imports_unseen(self, source: Source) -> bool:
         """Whether a file imports one that lies near it, and is none of these: what that seeds is not known."""
@@ -203,39 +200,6 @@ class Project:
             ):
                 return True
         return False
-
-    def _spread(self, holders: set[tuple[Source, str]]) -> None:
-        """Add the functions that mention one of these functions, and so on."""
-        waiting = [*holders]
-        while waiting:
-            home, name = waiting.pop()
-            for source in self._mentioning[name] if name not in (TOP, MAIN) else ():
-                # Where a file has a function of that name, it means its own.
-                if source is not home and ((source, name) in self._defined or home not in self.closure(source)):
-                    continue
-                new = self._mentioning_in(source, name) - holders
-                holders |= new
-                waiting += new
-
-    @remembered
-    def _mentioning_in(self, source: Source, name: str) -> frozenset[tuple[Source, str]]:
-        return frozenset((source, holder_of(source, node)) for node in source.named[name])
-
-    @cached_property
-    def _defined(self) -> frozenset[tuple[Source, str]]:
-        """The functions and classes of each file."""
-        names = self.functions.keys() | self.classes.keys()
-        return frozenset((source, name) for name in names for source, _ in self.defined(name))
-
-    def defined(self, name: str) -> list[tuple[Source, Any]]:
-        """The functions and classes of a name."""
-        return [*self.functions[name], *self.classes[name]]
-
-    @cached_property
-    def _mentioning(self) -> Mapping[str, list[Source]]:
-        """The files that mention a function or class of a name."""
-        names = self.functions.keys() | self.classes.keys()
-        return Index((name, source) for source in self.sources for name in names & source.words)
 
     def lacks_seed(self, source: Source, library: str) -> bool:
         """Whether no script that a file is part of seeds a generator.
