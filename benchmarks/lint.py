@@ -6,7 +6,9 @@ python benchmarks/lint.py CHECKOUT...       # what each rule says of public code
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -89,8 +92,30 @@ def timing() -> None:
     print(f"\n{FILES} files, {lines} lines: {wall:.2f} s, {used.children_user:.2f} s of processor time, start and all")
 
 
+class Label(NamedTuple):
+    """A line of `public_lines.txt`: when it shows, where it is, the rule that could say so, and what it is."""
+
+    when: str
+    path: str
+    line: int
+    rule: str
+    what: str
+
+
+def labels(name: str) -> set[Label]:
+    """What was marked in a checkout of that name; nothing in others."""
+    found, repository = set[Label](), ""
+    for line in (Path(__file__).parent / "public_lines.txt").read_text().splitlines():
+        match = re.fullmatch(r"(?P<path>\S+):(?P<line>\d+)  (?P<when>\w+)  \w+  (?P<rule>\S+)  (?P<what>.*)", line)
+        if line.startswith("== "):
+            repository = line.split()[1].rpartition("/")[2]
+        elif match and name.endswith(repository):
+            found.add(Label(match["when"], match["path"], int(match["line"]), match["rule"], match["what"]))
+    return found
+
+
 def checkout(path: str) -> None:
-    """What is said of public code, line by line, and how much others say of it."""
+    """What is said of public code, line by line, how much of what is marked there, and how much others say of it."""
     start = time.monotonic()
     found = lint([path])
     counts = Counter(one.rule for one in found.findings)
@@ -99,6 +124,16 @@ def checkout(path: str) -> None:
     print(f"{Path(path).name}: {found.files} files, {len(found.unread)} not read, {seconds:.1f} s: {told}")
     for one in found.findings:
         print(f"  {os.path.relpath(one.path, path)}:{one.line}  {one.rule}: {one.reason}")
+    marked = labels(Path(path).name)
+    if marked:
+        told = {(os.path.relpath(one.path, path), one.rule) for one in found.findings}
+        named = {label for label in marked if (label.path, label.rule) in told}
+        print(f"  (of {len(marked)} lines that a reader marked, {len(named)} are named)")
+        for when, own in itertools.groupby(sorted(marked), lambda label: label.when):
+            each = [*own]
+            print(f"    {when:9}{len(named.intersection(each)):3} of {len(each)}")
+        for label in sorted(marked - named):
+            print(f"    missed {label.path}:{label.line}  {label.rule}  {label.what}")
     for name, words in OTHERS.items():
         if shutil.which(words[0]) is None:
             print(f"  ({name} is not installed)")

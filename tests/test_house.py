@@ -32,7 +32,7 @@ BUDGET = {
     "fixing": 1600,
     "integrations": 1350,
     "launch": 1250,
-    "lint": 4400,
+    "lint": 4600,
     "locking": 1900,
     "ops": 1350,
     "pricing": 850,

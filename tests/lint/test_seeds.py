@@ -64,7 +64,7 @@ def test_an_argument_that_does_not_seed_is_found(name: str, tmp_path: Path) -> N
 
 SAID = {
     "a call with None": ("torch.manual_seed(args.seed)", "what is seeded with None starts anew in every run"),
-    "drawn": ("if args.seed is None: args.seed = draw()", "what is seeded with None starts anew in every run"),
+    "drawn": ("if args.seed is None: args.seed = draw()", "then it is drawn"),
     "a guard": ("if args.seed is not None: torch.manual_seed(args.seed)", "without it the seeding is skipped"),
     "a guard of another kind": ("if args.seed: torch.manual_seed(args.seed)", "without it the seeding is skipped"),
 }

@@ -413,10 +413,13 @@ def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
 
 
 def unshuffled(files: Sources, wanted: Wanted) -> Cure:
-    """`shuffle=False` for a loader from which a model is evaluated."""
-    own = files.at(wanted.place)
-    given = [argument(call, "shuffle", 2) for call in _called_at(own, wanted, ("DataLoader",))]
-    edits = [Edit(*own.span(one), "False") for one in given if one is not None]
+    """`shuffle=False` for a loader or sampler from which a model is evaluated."""
+    own, edits = files.at(wanted.place), list[Edit]()
+    for call in _called_at(own, wanted, ("DataLoader", "DistributedSampler")):
+        given = argument(call, "shuffle", 2 if last_name(call.func) == "DataLoader" else 3)
+        edits.append(Edit(*own.span(given), "False") if given else given_too(own, call, "shuffle=False"))
+        if given is None and any(one.arg is None for one in call.keywords):
+            raise NoCureError("shuffle comes from a dict that other loaders may be given, too")
     return Cure({own.path: edits}, "evaluates in the order of the data", "evaluating draws nothing any more")
 
 

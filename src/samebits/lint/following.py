@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from samebits.lint.hash_order import is_numbering
-from samebits.lint.project import Project, class_around
+from samebits.lint.project import Project, class_around, parts_of
 from samebits.lint.source import Function, Source, dotted, last_name, parameters
 
 # What gives back the members of a list in its order.
@@ -146,6 +146,10 @@ class Following:
                 name = last_name(parent.func)
                 if name == "zip" and of == "listing":
                     return Use("zip", "is paired with another one by zip()", parent)
+                if name == "zip" and of == "set":
+                    first, *others = (_gone_over(source, one) for one in parent.args)
+                    is_shared = any(first & one for one in others)  # all are in one order
+                    return None if is_shared else Use("order", "is paired by its places")
                 if name == "tensor" and of == "set" and not (isinstance(node, ast.ListComp) and _computes(node)):
                     return None  # what a tensor can be made of are numbers, which hash alike everywhere
                 if name in ("save", "dump", "to_csv") and of != "listing" and isinstance(parent.func, ast.Attribute):
@@ -177,6 +181,12 @@ class Following:
                 if of == "done" and names & {"write", "writerow"}:
                     return Use("order", "is written in a loop")
         return None
+
+
+def _gone_over(source: Source, node: ast.expr) -> set[str]:
+    """What it is called, and what the lists that it is made of go over."""
+    loops = [part.iter for part in parts_of(source, node) if isinstance(part, ast.comprehension)]
+    return {*map(dotted, (node, *loops))} - {""}
 
 
 def _computes(node: ast.ListComp) -> bool:

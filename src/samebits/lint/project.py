@@ -15,13 +15,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from samebits.lint.flow import Flow
 from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, SPLITS, is_seed_helper
-from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, parameters
+from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, owner_of, parameters
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
 T = TypeVar("T")
-# What loaders are called from which a model is evaluated.
-EVALUATION = re.compile(r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter)?", re.IGNORECASE)
+# What loaders and samplers are called from which a model is evaluated.
+EVALUATION = re.compile(
+    r"(?:.*_)?(val|valid|validation|test|eval|dev)_?(loader|dl|dataloader|iter|sampler)?", re.IGNORECASE
+)
 _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
 
 
@@ -151,6 +153,19 @@ class Project:
     def is_module(self, node: ast.ClassDef) -> bool:
         """Whether it is a module of torch."""
         return self.is_kind(node, "Module")
+
+    @remembered
+    def models_in(self, source: Source) -> list[ast.Call]:
+        """Where a file makes modules of these files, as `Net()` or `Net.from_name()`: their layers are drawn."""
+        found: list[Any] = []
+        for name in source.words & self.classes.keys():
+            own = [node for home, node in self.classes[name] if home in self.closure(source)]
+            for node in source.named[name] if any(map(self.is_module, own)) else ():
+                parent = source.parents[node]
+                maker = parent if isinstance(parent, ast.Attribute) and parent.attr.startswith("from_") else node
+                if source.is_called(maker):
+                    found.append(source.parents[maker])
+        return sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
     # ---- seeds and draws
 
@@ -287,6 +302,51 @@ def argument(call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
     return call.args[position] if found is None and position < len(call.args) else found
 
 
+def passed(source: Source, call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
+    """The same, where it may also come by `**options`."""
+    given = [_item(source, keyword.value, name) for keyword in call.keywords if keyword.arg is None]
+    return argument(call, name, position) or next((one for one in given if one is not None), None)
+
+
+def _item(source: Source, node: ast.expr, key: str, depth: int = 3) -> ast.expr | None:
+    """What a dict holds under a key, as far as its function shows: from the start, or since it was updated."""
+    held, here = value_of(source, node), source.function_of(node)
+    pairs = zip(held.keys, held.values, strict=True) if isinstance(held, ast.Dict) else ()
+    found = [value for own, value in pairs if isinstance(own, ast.Constant) and own.value == key]
+    found += [one.value for one in getattr(held, "keywords", ()) if one.arg == key and last_name(held.func) == "dict"]  # type: ignore[attr-defined]
+    for call in source.methods["update"] if depth and dotted(node) else ():
+        if dotted(owner_of(call)) == dotted(node) and source.function_of(call) is here and call.args:
+            found += [one for one in [_item(source, call.args[0], key, depth - 1)] if one is not None]
+    return found[-1] if found else None
+
+
+_COUNTER = re.compile(r"(.*_)?(epoch|step|iteration|iter_num)s?(_run)?", re.IGNORECASE)
+
+
+def checkpoint_part(node: ast.expr) -> tuple[str, str]:
+    """What holds a part, and the name of that: `state` and `epoch` of `state["epoch"]`; twice nothing of others."""
+    match node:
+        case ast.Subscript(value=holder, slice=ast.Constant(value=str(name))):
+            return dotted(holder), name
+        case ast.Call(func=ast.Attribute(value=holder, attr="get"), args=[ast.Constant(value=str(name)), *_]):
+            return dotted(holder), name
+        case ast.Attribute(value=holder, attr=name):
+            return dotted(holder), name
+    return "", ""
+
+
+def counters_from(source: Source) -> Iterator[tuple[ast.Assign, str, str]]:
+    """Where something is assigned a count of epochs or steps that something else holds: `start = state["epoch"] + 1`.
+
+    Each with what holds it, and what it is called there.
+    """
+    for node in source.every(ast.Assign):
+        for part in ast.walk(node.value):
+            holder, name = checkpoint_part(part) if isinstance(part, ast.expr) else ("", "")
+            if _COUNTER.fullmatch(name):
+                yield node, holder, name
+
+
 def is_parameter(source: Source, node: ast.AST) -> bool:
     """Whether it is one of its function of which nothing is promised: what it is, callers know."""
     function = source.function_of(node)
@@ -337,10 +397,14 @@ def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.W
 
 
 def statements_above(source: Source, node: ast.AST) -> list[ast.stmt]:
-    """The statements above it in its block."""
-    statement = next(one for one in (node, *source.around(node)) if isinstance(one, ast.stmt))
-    block: list[ast.stmt] = getattr(source.parents[statement], "body", [])
-    return block[: block.index(statement)] if statement in block else []
+    """The statements of its function above it: in its block, and in those around that."""
+    found: list[ast.stmt] = []
+    for one in (node, *source.around(node)):
+        if isinstance(one, Function | ast.ClassDef):
+            break
+        block: list[ast.stmt] = getattr(source.parents.get(one), "body", []) if isinstance(one, ast.stmt) else []
+        found = [*(block[: block.index(one)] if one in block else ()), *found]
+    return found
 
 
 def class_around(source: Source, node: ast.AST) -> ast.ClassDef | None:
@@ -379,7 +443,8 @@ def _asked(test: ast.expr) -> tuple[ast.expr, bool]:
 
 
 def _may_train(source: Source) -> bool:
-    return {"backward", "step"} <= source.words or {"Trainer", "fit"} <= source.words
+    steps = source.words & {"step", "grad"}  # by an optimizer, or by hand
+    return bool(steps and "backward" in source.words) or {"Trainer", "fit"} <= source.words
 
 
 def _is_entry(source: Source) -> bool:

@@ -65,7 +65,7 @@ class Source:
 
     def is_meant(self, name: Sequence[str]) -> bool:
         """Whether an import of that name, in its parts, may mean it."""
-        return self.module[-len(name) :] == name
+        return self.module[-len(name) :] == tuple(name)
 
     def is_called(self, node: ast.expr) -> bool:
         """Whether something is a function that is called where it stands."""

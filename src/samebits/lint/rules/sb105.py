@@ -22,7 +22,7 @@ from samebits.lint.source import Function, dotted, last_name
 
 @Rule("error", factors=("torch-rng", "numpy-rng", "python-rng"))
 def find(project: Project, source: Source) -> Findings:
-    """Draws in the statements above the only seed of their library, in one block."""
+    """Draws in the statements above the only seed of their library, in one function."""
     if source not in project.entries or ALL in project.seeds(source):
         return
     libraries = [library for one in project.closure(source) for library, _ in seeds_in(one)]
@@ -36,7 +36,8 @@ def find(project: Project, source: Source) -> Findings:
             for one in (*draws_in(source, library), *splits)
             if any(each in above for each in _around(source, one)) and not is_for_none(source, one)
         ]
-        models = [*_models(project, source, above)] if library == "torch" else []
+        made = project.models_in(source) if library == "torch" else []
+        models = [one for one in made if any(each in above for each in _around(source, one))]
         layers = [one for model in models for one in _layers(project, source, model)]
         draws += models
         draws.sort(key=lambda one: one.lineno)
@@ -59,11 +60,3 @@ def _around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
         ):
             return  # what is only shown is not trained on
         yield one
-
-
-def _models(project: Project, source: Source, above: list[ast.stmt]) -> Iterator[ast.Call]:
-    """Where modules of one's own are made, whose layers are drawn."""
-    for name in source.calls.keys() & project.classes.keys():
-        for call in source.calls[name] if any(project.is_module(node) for _, node in project.classes[name]) else ():
-            if any(one in above for one in _around(source, call)):
-                yield call

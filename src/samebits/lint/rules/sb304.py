@@ -12,17 +12,19 @@ In its own order:
 
 import ast
 
-from samebits.lint.project import EVALUATION, argument, is_true
+from samebits.lint.project import EVALUATION, is_true, passed
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import last_name
 
 
 @Rule("warning", fix="safe", cure="evaluation")
 def find(project: Project, source: Source) -> Findings:
-    """Loaders whose name or function speaks of evaluation."""
-    for call in source.methods["DataLoader"]:
-        shuffle = argument(call, "shuffle", 2)
-        if not is_true(shuffle):
+    """Loaders, and samplers that shuffle unless told otherwise, whose name or function speaks of evaluation."""
+    for call in (*source.methods["DataLoader"], *source.methods["DistributedSampler"]):
+        is_sampler = last_name(call.func) == "DistributedSampler"
+        shuffle = passed(source, call, "shuffle", 3 if is_sampler else 2)
+        is_left = is_sampler and shuffle is None and all(one.arg for one in call.keywords)
+        if not is_left and not is_true(shuffle):
             continue
         parent, function = source.parents[call], source.function_of(call)
         named = [last_name(one) for one in parent.targets] if isinstance(parent, ast.Assign) else []

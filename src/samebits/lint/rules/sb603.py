@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from samebits.lint.libraries import SEEDS
 from samebits.lint.project import seeds_in, statements_above
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import last_name
 
 _RESTORING = {name: library for name, library in SEEDS.items() if "state" in name}
 
@@ -50,5 +49,7 @@ def _restored_elsewhere(project: Project, source: Source) -> Iterator[tuple[str,
     for one in project.closure(source):
         for library, call in _restored(one):
             for user in source.methods[getattr(one.function_of(call), "name", "")]:
-                if project.function(source, last_name(user.func)) == (one, one.function_of(call)):
+                *module, name = source.qualified(user.func).split(".")
+                is_meant = not any(module) or one.is_meant(module)
+                if is_meant and project.function(source, name) == (one, one.function_of(call)):
                     yield library, user

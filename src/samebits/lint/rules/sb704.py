@@ -15,19 +15,22 @@ Given the script's:
     sampler = DistributedSampler(data, seed=args.seed)
 """
 
-from samebits.lint.project import argument
+from samebits.lint.project import EVALUATION, argument
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
 
 
 @Rule("info")
 def find(project: Project, source: Source) -> Findings:
-    """In scripts that have a seed option."""
+    """In scripts that have a seed option; SB304 speaks of samplers for evaluation."""
     for call in source.methods["DistributedSampler"]:
         options = [one for each in project.together(source) for one in each.methods["add_argument"]]
         has_option = any(getattr(one, "value", "") == "--seed" for call in options for one in call.args)
         shuffle = getattr(argument(call, "shuffle", 3), "value", True)
+        names = [*map(last_name, getattr(source.parents[call], "targets", ()))]
         if (
             has_option
+            and not any(map(EVALUATION.fullmatch, names))
             and shuffle is not False
             and argument(call, "seed", 4) is None
             and not any(one.arg is None for one in call.keywords)

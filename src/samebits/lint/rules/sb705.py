@@ -1,0 +1,44 @@
+"""A seed is set in the process that starts the others, and in none of these.
+
+Processes that `spawn` starts begin as new interpreters: each draws initial weights, dropout and shuffling from
+generators that nothing seeded. In two runs of such a script, none of the ranks repeated.
+
+    import torch.multiprocessing as mp
+    def main():
+        torch.manual_seed(0)
+        mp.spawn(worker, nprocs=2)
+
+In each of them:
+
+    import torch.multiprocessing as mp
+    def worker(rank):
+        torch.manual_seed(0)
+        train(rank)
+
+    def main():
+        mp.spawn(worker, nprocs=2)
+"""
+
+from samebits.lint.libraries import ALL
+from samebits.lint.project import MAIN, argument, holder_of, seeds_in
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+
+
+@Rule("error", factors=("torch-rng", "numpy-rng", "python-rng"))
+def find(project: Project, source: Source) -> Findings:
+    """Where a script that trains seeds torch only in the function that spawns, or where only the script comes."""
+    starts = [call for name in _STARTING for call in source.calls[name] if argument(call, "start_method") is None]
+    if not starts or source not in project.trains or ALL in project.seeds(source):
+        return
+    starters = {source.function_of(one) for one in starts}
+    seeds = [(one, call) for one in project.closure(source) for library, call in seeds_in(one) if library == "torch"]
+    own = [call for one, call in seeds if one is source]
+    if (
+        seeds
+        and len(own) == len(seeds)
+        and all(source.function_of(call) in starters or holder_of(source, call) == MAIN for call in own)
+    ):
+        yield Finding.at(source, own[0], f"seeds this process, and none of those that line {starts[0].lineno} starts")
+
+
+_STARTING = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
