@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from samebits.against.interpreters import Interpreter, differing_packages, find_interpreter, modules_imported
+from tests.cli.typed import typed
 
 TRAINING = """
 import torch
@@ -71,22 +72,20 @@ def test_what_is_no_interpreter_is_refused_at_once(tmp_path: Path) -> None:
         ("./says-nothing", "is not a Python interpreter: it printed nothing"),
         ("./bare", "has no torch"),
     ):
-        found = against(tmp_path, other, "train.py")
-        assert (found.returncode, found.stdout) == (2, "")
-        assert words in found.stderr
-        assert "hint: " in found.stderr
+        found = typed("check", "--against", other, "train.py", cwd=tmp_path)
+        assert (found.status, found.out) == (2, "")
+        assert words in found.err
+        assert "hint: " in found.err
     assert not (tmp_path / ".samebits").exists()
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     """A launcher has no interpreter to exchange, and nothing is varied."""
     (tmp_path / "train.py").write_text(TRAINING)
-    assert "exchanges the interpreter" in against(tmp_path, sys.executable, "--", "env", "python", "train.py").stderr
+    check = ("check", "--against", sys.executable)
+    assert "exchanges the interpreter" in typed(*check, "--", "env", "python", "train.py", cwd=tmp_path).err
     for more in (("--vary", "clock"), ("--dry-run",)):
-        assert (
-            f"--against cannot be combined with {more[0]}"
-            in against(tmp_path, sys.executable, *more, "train.py").stderr
-        )
+        assert f"--against cannot be combined with {more[0]}" in typed(*check, *more, "train.py", cwd=tmp_path).err
 
 
 def test_this_interpreter_is_found_with_its_packages() -> None:

@@ -46,15 +46,6 @@ def run(folder: Path, script: str, seconds: float = 60) -> subprocess.CompletedP
 # How a program leaves
 
 
-def test_a_status_may_be_given_by_name(tmp_path: Path) -> None:
-    """`os._exit(status=3)` leaves with that status, and what was recorded is written."""
-    done = run(tmp_path, f"{TRAINING}\nos._exit(status=3)\n")
-    (recording,) = RunFolder(tmp_path / "run").recordings()
-
-    assert (done.returncode, done.stderr) == (3, "")
-    assert recording.complete
-
-
 TRAINING = """\
 import os, threading, time
 import torch

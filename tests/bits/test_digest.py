@@ -68,6 +68,18 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
+once = pytest.mark.parametrize("way", ["host"], indirect=True)
+
+
+@pytest.fixture
+def small_slabs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So that there are several of them in tensors that are small."""
+    monkeypatch.setattr(sums, "SLAB_ROWS", 8)
+    sums.plan_of.cache_clear()
+    yield
+    sums.plan_of.cache_clear()
+
+
 def bytes_tensor(count: int, seed: int = 0) -> Tensor:
     """`count` bytes that look random, from no generator of torch."""
     return torch.frombuffer(bytearray(np.random.default_rng(seed).bytes(count) or b"\0"), dtype=torch.uint8)[:count]
@@ -89,7 +101,7 @@ def with_flipped_bit(tensor: Tensor, bit: int) -> Tensor:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex128"])
 def test_agrees_with_its_definition(way: str, dtype: str, shape: tuple[int, ...]) -> None:
     """NumPy alone, following the docstring, finds the same number."""
     tensor = random_bits(shape, getattr(torch, dtype))
@@ -143,15 +155,18 @@ def test_any_change_of_one_element_counts(count: int, seed: int, change: int, da
     assert digest(changed) != digest(tensor)
 
 
-@pytest.mark.parametrize("at", [0, 1, 2 * BLOCK - 2, 2 * BLOCK - 1, 2 * BLOCK, 4 * BLOCK + 3, -2, -1])
 @pytest.mark.parametrize("bit", [0, 7, 31])
-def test_every_bit_counts_where_blocks_meet(at: int, bit: int) -> None:
+def test_every_bit_counts_where_blocks_meet(bit: int) -> None:
     """The words at either end of a block are looked at as all others are."""
     tensor = random_bits((5 * BLOCK,), torch.int32)
-    changed = tensor.clone()
-    changed[at] ^= 1 << bit if bit < 31 else -(1 << 31)
+    found = {digest(tensor)}
+    places = (0, 1, 2 * BLOCK - 2, 2 * BLOCK - 1, 2 * BLOCK, 4 * BLOCK + 3, -2, -1)
+    for at in places:
+        changed = tensor.clone()
+        changed[at] ^= 1 << bit if bit < 31 else -(1 << 31)
+        found.add(digest(changed))
 
-    assert digest(changed) != digest(tensor)
+    assert len(found) == 1 + len(places)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -232,19 +247,18 @@ def test_what_looks_equal(dtype: torch.dtype, count: int) -> None:
     assert len(set(digests([plus, minus, nan, other_nan]))) == 4
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -3.5])
-def test_constants_differ(value: float) -> None:
+def test_constants_differ() -> None:
     """Constants of many sizes and values share no digest, as they do under an XOR of their elements."""
-    tensors = [torch.full((count,), number) for count in range(1, 40) for number in (value, value + 1)]
+    tensors = [torch.full((count,), number) for count in range(1, 40) for number in (0.0, 1.0, 2.0, -3.5)]
 
     assert len(set(digests(tensors))) == len(tensors)
 
 
 def test_no_digest_is_shared_by_chance() -> None:
-    """Every pattern of signs of 14 zeros has a digest of its own."""
-    patterns = torch.cartesian_prod(*14 * [torch.tensor([0.0, -0.0])])
+    """Every pattern of signs of 12 zeros has a digest of its own."""
+    patterns = torch.cartesian_prod(*12 * [torch.tensor([0.0, -0.0])])
 
-    assert len(set(digests(list(patterns)))) == 2**14
+    assert len(set(digests(list(patterns)))) == 2**12
 
 
 # ---- what does not count
@@ -306,14 +320,17 @@ def test_many_at_once_agree_with_the_definition(way: str, wanted: list[tuple[int
     assert second == [digest(tensor) for tensor in others]
 
 
+@pytest.mark.usefixtures("small_slabs")
 def test_more_than_one_pack(way: str) -> None:
-    """Hundreds of small tensors, more than fit into one pack, keep their order."""
-    tensors = [random_bits((count % 30_000,), seed=count) for count in range(0, 900_000, 3_000)]
+    """More small tensors than fit into one pack keep their order."""
+    tensors = [random_bits((count % 30_000,), seed=count) for count in range(0, 120_000, 3_000)]
 
     assert digests(tensors) == [DEFINED[way](*definition.bytes_of(tensor)) for tensor in tensors]
 
 
-@pytest.mark.parametrize("count", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, (sums.SLAB_ROWS // 2 + 2) * BLOCK + 5])
+@once
+@pytest.mark.usefixtures("small_slabs")
+@pytest.mark.parametrize("count", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 6 * BLOCK + 5])
 @pytest.mark.parametrize("look", ["own memory", "odd", "every other"])
 def test_sums_where_slabs_meet(count: int, look: str) -> None:
     """Slab by slab, of the tensor's own memory or of copies, is the definition's one sum."""
@@ -326,6 +343,7 @@ def test_sums_where_slabs_meet(count: int, look: str) -> None:
     assert sum_there & definition.MASK == definition.elsewhere(*definition.bytes_of(tensor))
 
 
+@once
 def test_the_cpu_and_an_accelerator_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tensor has the digest of the place it lies in, whatever lies beside it, parts of others among them."""
     tensors = [random_bits((count,), seed=count) for count in (1, 700, 0, 20_000, 100_001, 9, 40_000)]
@@ -353,6 +371,7 @@ def digests_of_all_but(there: set[int]) -> Callable[[list[Tensor]], list[int | N
     return found
 
 
+@once
 @given(st.lists(st.integers(1, 5), max_size=4).map(tuple), st.data())
 @quickly
 def test_pieces_are_what_lies_between(shape: tuple[int, ...], data: st.DataObject) -> None:
@@ -367,6 +386,7 @@ def test_pieces_are_what_lies_between(shape: tuple[int, ...], data: st.DataObjec
     assert found == tensor.flatten().tolist()[start:stop]
 
 
+@once
 def test_copies_are_small() -> None:
     """What does not lie in order is copied block by block, however large it is."""
     channels_last = torch.zeros(4, 16, 100, 100).to(memory_format=torch.channels_last)
@@ -414,6 +434,7 @@ def test_threads_do_not_meet() -> None:
     assert all(found[index] == 30 * [expected[index]] for index in range(6))
 
 
+@once
 def test_streams_do_not_meet() -> None:
     """What one stream of a GPU uploads is not used on another, where it might not be there yet."""
     signature, device = ((torch.float32, 12), (torch.int64, 8)), torch.device("cpu")
@@ -585,10 +606,10 @@ def test_what_holds_no_bits_is_no_evidence(kind: str) -> None:
         digests([torch.ones(3), tensor])
 
 
-@pytest.mark.parametrize("thing", [None, 1.5, "text", np.ones(3)], ids=type)
-def test_what_is_no_tensor_is_no_evidence(thing: object) -> None:
+@once
+def test_what_is_no_tensor_is_no_evidence() -> None:
     """Only tensors are."""
-    assert not is_evidence(thing)
+    assert not any(map(is_evidence, (None, 1.5, "text", np.ones(3))))
 
 
 @pytest.mark.parametrize("tensor", [torch.ones(3), torch.ones(0), torch.tensor(True), torch.ones(3)[1:1]], ids=str)
@@ -771,6 +792,7 @@ def test_no_warning_reaches_the_user() -> None:
         assert digests(kinds_of_call())
 
 
+@once
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_has_the_sums_and_cpu_does_not() -> None:

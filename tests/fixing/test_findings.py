@@ -1,8 +1,6 @@
 """What reading finds is mended where a rule has a cure, and read again it is found no more."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from samebits.fixing.findings import mend
 from samebits.fixing.patch import WAYS
 from samebits.lint.linting import LintOptions, lint
 from samebits.lint.rule import all_rules
+from tests.cli.typed import typed
 from tests.lint.snippets import Snippet, snippets
 
 CURED = {rule.code: rule for rule in all_rules() if rule.cure}
@@ -58,16 +57,12 @@ def test_the_command_shows_a_patch_and_writes_it(tmp_path: Path) -> None:
     script = tmp_path / "images.py"
     script.write_text(SCRIPT)
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "samebits", "lint", *words, "."]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    shown, untouched = typed("lint", "--diff", ".", cwd=tmp_path), script.read_text()
+    fixed, halfway = typed("lint", "--fix", ".", cwd=tmp_path), script.read_text()
+    again = typed("lint", "--fix", "--unsafe-fixes", ".", cwd=tmp_path)
 
-    shown, untouched = run("--diff"), script.read_text()
-    fixed, halfway = run("--fix"), script.read_text()
-    again = run("--fix", "--unsafe-fixes")
-
-    assert "-        self.paths = os.listdir(root)\n+        self.paths = sorted(os.listdir(root))\n" in shown.stdout
-    assert (shown.returncode, untouched) == (1, SCRIPT)
-    assert fixed.stdout.startswith("1 finding fixed, 1 error in 1 file\n")
+    assert "-        self.paths = os.listdir(root)\n+        self.paths = sorted(os.listdir(root))\n" in shown.out
+    assert (shown.status, untouched) == (1, SCRIPT)
+    assert fixed.out.startswith("1 finding fixed, 1 error in 1 file\n")
     assert halfway == SCRIPT.replace("os.listdir(root)", "sorted(os.listdir(root))")
-    assert (again.returncode, "hash(" in script.read_text()) == (0, False)
+    assert (again.status, "hash(" in script.read_text()) == (0, False)

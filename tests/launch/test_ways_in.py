@@ -225,9 +225,11 @@ def test_every_rank_of_torchrun_has_a_recording(tmp_path: Path) -> None:
 
 
 def test_steps_before_os_exit_are_all_recorded(tmp_path: Path) -> None:
-    """Leaving by os._exit is common after training; how much was written must not be a matter of time."""
-    write(tmp_path, {"it.py": TRAIN.replace("range(3)", "range(300)") + "import os; os._exit(0)"})
+    """Leaving so is common after training: how much was written is no matter of time; the status may have its name."""
+    write(tmp_path, {"it.py": TRAIN.replace("range(3)", "range(300)") + "import os; os._exit(status=3)"})
 
-    samebits("run", "--no-pin", "--out", "run", "it.py", cwd=tmp_path)
+    done = samebits("run", "--no-pin", "--out", "run", "it.py", cwd=tmp_path)
 
-    assert RunFolder(tmp_path / "run").manifest()["steps"] == 300
+    (recording,) = RunFolder(tmp_path / "run").recordings()
+    assert (done.status, done.err) == (3, "")
+    assert (recording.steps, recording.complete) == (300, True)

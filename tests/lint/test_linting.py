@@ -10,6 +10,7 @@ import pytest
 
 from samebits.base.errors import UsageError
 from samebits.lint.linting import Linted, LintOptions, lint
+from tests.cli.typed import typed
 from tests.schemas import assert_valid
 
 GUILTY = "import torch\nrng = torch.Generator()\nrng.seed()\n"
@@ -160,47 +161,45 @@ def test_a_notebook_is_read_cell_by_cell(tmp_path: Path) -> None:
     assert [(Path(one.path).name, one.why) for one in linted.unread] == [("b.ipynb", "it is no notebook: 'cells'")]
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "samebits", "lint", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 def test_the_command_tells_findings_and_their_lines(tmp_path: Path) -> None:
     """With the exit status, in words and as documents."""
     (tmp_path / "train.py").write_text(GUILTY)
 
-    text, document = run(tmp_path, "."), run(tmp_path, "--format", "json", ".")
-    sarif, github = run(tmp_path, "--format", "sarif", "."), run(tmp_path, "--format", "github", ".")
+    text, document = typed("lint", ".", cwd=tmp_path), typed("lint", "--format", "json", ".", cwd=tmp_path)
+    sarif, github = (
+        typed("lint", "--format", "sarif", ".", cwd=tmp_path),
+        typed("lint", "--format", "github", ".", cwd=tmp_path),
+    )
 
-    assert (text.returncode, text.stderr) == (1, "")
-    assert text.stdout.splitlines()[:3] == [
+    assert (text.status, text.err) == (1, "")
+    assert text.out.splitlines()[:3] == [
         "1 error in 1 file",
         "  error     train.py:3  SB106: seeds with entropy of the operating system, which is new in every run",
         "                rng.seed()",
     ]
-    answer = json.loads(document.stdout)
+    answer = json.loads(document.out)
     assert_valid(answer)
     assert [(one["rule"], one["line"]) for one in answer["findings"]] == [("SB106", 3)]
-    (result,) = json.loads(sarif.stdout)["runs"][0]["results"]
+    (result,) = json.loads(sarif.out)["runs"][0]["results"]
     assert result["ruleId"] == "SB106"
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 3
-    assert github.stdout.startswith("::error file=train.py,line=3,title=samebits lint%3A SB106::seeds with")
+    assert github.out.startswith("::error file=train.py,line=3,title=samebits lint%3A SB106::seeds with")
 
 
 def test_the_command_is_configured_and_explains(tmp_path: Path) -> None:
     """In a table of its own, whose keys are checked."""
     (tmp_path / "train.py").write_text(GUILTY)
     (tmp_path / "pyproject.toml").write_text('[tool.samebits.lint]\nignore = ["SB106"]\n')
-    quiet = run(tmp_path)
+    quiet = typed("lint", cwd=tmp_path)
     (tmp_path / "pyproject.toml").write_text('[tool.samebits.lint]\nselct = ["SB106"]\n')
-    misspelt = run(tmp_path)
+    misspelt = typed("lint", cwd=tmp_path)
     (tmp_path / "pyproject.toml").unlink()
-    absent, page = run(tmp_path, "nothing.py"), run(tmp_path, "--explain", "SB106")
+    absent, page = typed("lint", "nothing.py", cwd=tmp_path), typed("lint", "--explain", "SB106", cwd=tmp_path)
 
-    assert (quiet.returncode, quiet.stdout) == (0, "nothing found in 1 file\n")
-    assert (misspelt.returncode, "hint: did you mean select?" in misspelt.stderr) == (2, True)
-    assert (absent.returncode, absent.stderr.splitlines()[0]) == (2, "error: there is no file or folder nothing.py")
-    assert (page.returncode, page.stdout.splitlines()[0]) == (0, "SB106 (error)")
+    assert (quiet.status, quiet.out) == (0, "nothing found in 1 file\n")
+    assert (misspelt.status, "hint: did you mean select?" in misspelt.err) == (2, True)
+    assert (absent.status, absent.err.splitlines()[0]) == (2, "error: there is no file or folder nothing.py")
+    assert (page.status, page.out.splitlines()[0]) == (0, "SB106 (error)")
 
 
 def test_neither_torch_nor_what_is_read_is_imported(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from samebits.locking.lockfile import Lockfile
+from tests.cli.typed import typed
 from tests.schemas import assert_valid
 from tests.sharing import made_once
 
@@ -368,11 +369,11 @@ def test_what_cannot_be_judged_is_not_called_different(folder: Path, name: str) 
 def test_a_command_that_is_gone_is_an_error_of_its_entry(folder: Path) -> None:
     """With the name that it may have now; nothing is run."""
     (folder / "train.py").rename(folder / "training.py")
-    done = samebits(folder, "verify")
+    done = typed("verify", cwd=folder)
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no script 'train.py'" in done.stderr
-    assert "did you mean training.py?" in done.stderr
+    assert (done.status, done.out) == (2, "")
+    assert "there is no script 'train.py'" in done.err
+    assert "did you mean training.py?" in done.err
 
 
 def test_lockfiles_that_cannot_be_used(folder: Path) -> None:
@@ -388,37 +389,39 @@ def test_lockfiles_that_cannot_be_used(folder: Path) -> None:
     ):
         path.write_text(content)
         for words in (["verify"], ["lock", "train.py"], ["verify", "--update"]):
-            done = samebits(folder, *words)
-            assert (done.returncode, done.stdout) == (2, "")
-            assert why in done.stderr
-            assert "Traceback" not in done.stderr
+            done = typed(*words, cwd=folder)
+            assert (done.status, done.out) == (2, "")
+            assert why in done.err
+            assert "Traceback" not in done.err
             assert path.read_text() == content
     path.unlink()
-    assert "hint: first: samebits lock train.py" in samebits(folder, "verify").stderr
+    assert "hint: first: samebits lock train.py" in typed("verify", cwd=folder).err
     path.write_text(whole)
-    assert "locked are train" in samebits(folder, "verify", "trian").stderr
+    assert "locked are train" in typed("verify", "trian", cwd=folder).err
 
 
 def test_what_is_shared_may_stand_in_the_configuration(folder: Path) -> None:
     """For every command that makes runs."""
     (folder / "pyproject.toml").write_text("[tool.samebits]\nshare = ['nowhere']\n")
     for command in (["verify"], *([name, "train.py"] for name in ("lock", "check", "cost", "resume"))):
-        done = samebits(folder, *command)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "nowhere: there is no such file" in done.stderr
+        done = typed(*command, cwd=folder)
+        assert (done.status, done.out) == (2, "")
+        assert "nowhere: there is no such file" in done.err
 
 
-def test_nothing_is_written_where_ci_is_set(folder: Path) -> None:
+def test_nothing_is_written_where_ci_is_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by `lock` nor by `--update`, and nothing is run first; a CI that is switched off is none."""
     before = (folder / "samebits.lock").read_bytes()
+    monkeypatch.setenv("CI", "true")
     for words in (["lock", "train.py"], ["verify", "--update"], ["verify", "--update-new-only"]):
-        done = samebits(folder, *words, CI="true")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "CI=true is set" in done.stderr
-        assert "--write-in-ci" in done.stderr
+        done = typed(*words, cwd=folder)
+        assert (done.status, done.out) == (2, "")
+        assert "CI=true is set" in done.err
+        assert "--write-in-ci" in done.err
     assert (folder / "samebits.lock").read_bytes() == before
-    assert "there is no script" in samebits(folder, "lock", "--write-in-ci", "nowhere.py", CI="true").stderr
-    assert "there is no script" in samebits(folder, "lock", "nowhere.py", CI="false").stderr
+    assert "there is no script" in typed("lock", "--write-in-ci", "nowhere.py", cwd=folder).err
+    monkeypatch.setenv("CI", "false")
+    assert "there is no script" in typed("lock", "nowhere.py", cwd=folder).err
 
 
 def test_a_name_stands_for_one_command(folder: Path) -> None:
@@ -428,10 +431,10 @@ def test_a_name_stands_for_one_command(folder: Path) -> None:
         (["--seed", "3", "train.py"], "--seed: 0, not 3"),
         (["--pin", "hash-seed", "train.py"], "pins: none, not hash-seed"),
     ):
-        done = samebits(folder, "lock", "--no-check", *words)
-        assert done.returncode == 2
-        assert f"'train' is locked already, with another value of {what}" in done.stderr
-        assert "--replace" in done.stderr
+        done = typed("lock", "--no-check", *words, cwd=folder)
+        assert done.status == 2
+        assert f"'train' is locked already, with another value of {what}" in done.err
+        assert "--replace" in done.err
 
 
 @pytest.mark.slow
