@@ -94,11 +94,6 @@ def taken_by(node: ast.AST) -> Sequence[ast.expr]:
     return []
 
 
-def matters(source: Source, flow: Flow, node: ast.AST) -> int:
-    """How much the order of what an expression gives matters to what stands around it."""
-    return _Uses(source, flow).matters(node)
-
-
 class _Uses:
     """Where a file uses the order of sets, hashes and addresses."""
 

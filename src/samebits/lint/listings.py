@@ -7,9 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from samebits.lint.findings import SILENT, Finding, Findings
+from samebits.lint.findings import Finding, Findings
 from samebits.lint.following import Following
-from samebits.lint.hash_order import matters
 from samebits.lint.project import Project, value_of
 from samebits.lint.source import Source, last_name
 
@@ -24,8 +23,6 @@ def listings(project: Project, source: Source, kind: str) -> Findings:
     pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
     for call in _calls(source):
         uses = [] if _is_walked_in_order(source, call) else Following(project).uses(source, call)
-        if not uses or matters(source, project.flow(source), call) == SILENT:
-            continue
         for use in uses:
             finding = Finding.at(source, call, f"lists files in no order, and that {use.how}")
             if use.call is not None:
