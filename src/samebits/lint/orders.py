@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from samebits.lint.findings import Finding
@@ -56,15 +56,12 @@ def _orders(project: Project, source: Source) -> list[Ordered]:
     ordered = [*_ordered(source, set[str]().union(*names.values()))]
     said = {last_name(part) for part, _ in ordered}
     others = [one for one in imports if said & names[one]]
-    known = names[source].union(*(names[one] for one in others))
     following, has_objects = Following(project), any(_OBJECTS & one.methods.keys() for one in (source, *others))
     is_worth_it = _has_numbers(source) or any(
         has_objects or _is_summed(source, taker) or any(following.uses(source, one, "set") for one in _taken(taker))
         for _, taker in ordered
     )
-    found = [Ordered(source, *use) for use in uses_in(source, project.flow(source, *others))] if is_worth_it else []
-    # What is a set only because some caller gave one, or because two functions have one name, is not told.
-    return [one for one in found if "set" not in one.finding.reason or _shows_a_set(one.taken, known)]
+    return [Ordered(source, *use) for use in uses_in(source, project.flow(source, *others))] if is_worth_it else []
 
 
 def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -121,11 +118,6 @@ def is_number(source: Source, node: ast.AST) -> bool:
 
 def _is_summed(source: Source, node: ast.AST) -> bool:
     return any(isinstance(one, ast.Call) and last_name(one.func) == "sum" for one in (node, *source.around(node)))
-
-
-def _shows_a_set(nodes: Iterable[ast.AST], known: set[str]) -> bool:
-    parts = (part for node in nodes for part in ast.walk(node))
-    return any(isinstance(part, ast.Set | ast.SetComp) or last_name(part) in known | _SET_NAMES for part in parts)
 
 
 def _set_names(project: Project, source: Source) -> set[str]:
