@@ -237,10 +237,12 @@ def test_a_strangers_folder_is_only_read(
     update(Path("samebits.lock"), lambda now: now.with_run("train", entry, HERE, locked()))
     EVIL[evil](sent)
 
+    # What calls an operation again reads no recording.
+    again = [] if "recording" in evil else [("replay", "--times", "2", sent.home)]
     for words in (
         ("diff", honest, sent.run),
         ("diff", "--format", "json", sent.run, honest),
-        ("replay", "--times", "2", sent.home),
+        *again,
         ("report", sent.home, "-o", "home.html"),
         ("report", sent.run, "-o", "run.html"),
         ("verify", "train", "--against", sent.run),
@@ -254,7 +256,6 @@ def test_a_strangers_folder_is_only_read(
 def test_an_honest_folder_is_read_all_the_same(sent: Sent, honest: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The twin: the same run, compared with itself, replayed and shown."""
     assert said(capfd, "diff", honest, sent.run)[0] == 0
-    assert "called by another Python" not in said(capfd, "replay", "--times", "2", sent.home)[1]
     assert said(capfd, "report", sent.run, "-o", "run.html")[0] == 0
     sent.edit(lambda name, value: "/other/python" if name == "executable" else value)
     status, text = said(capfd, "replay", "--times", "2", sent.home)

@@ -13,11 +13,14 @@ from torch import nn
 
 import samebits
 from samebits.agent.recorder import Recorder
+from samebits.cli.commands.replay import _found
+from samebits.replay.reproducer import reproducer
 from samebits.replay.runner import operands_in, replay
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, Started
-from samebits.runfolder.ops import Ops
+from samebits.runfolder.ops import Ops, read_call
 from samebits.runfolder.spec import OpWindow, RunSpec
+from tests.cli.typed import typed
 from tests.launch.conftest import samebits as command
 from tests.schemas import assert_valid
 
@@ -73,7 +76,7 @@ def listed() -> None:
     [
         (dropout, "aten::bernoulli_.float"),
         pytest.param(in_place, "aten::add_.Tensor", marks=pytest.mark.slow),
-        (channels_last, "aten::convolution"),
+        pytest.param(channels_last, "aten::convolution", marks=pytest.mark.slow),
         pytest.param(broadcast, "aten::add.Tensor", marks=pytest.mark.slow),
         pytest.param(half, "aten::mul.Tensor", marks=pytest.mark.slow),
         pytest.param(listed, "aten::cat", marks=pytest.mark.slow),
@@ -84,9 +87,21 @@ def test_a_call_is_repeated_bit_for_bit(work: Callable[[], None], op: str, tmp_p
     operands = kept(work, op, tmp_path)
     found = replay(RunFolder(tmp_path / "second"), operands, times=4)
 
-    assert found.failure == ""
+    assert (found.failure, found.other_python) == ("", "")
     assert (found.distinct, found.gives_recorded, found.is_confirmed) == (1, True, False)
     assert "samebits" not in found.script.read_text().partition('"""')[2].partition('"""')[2]
+
+
+def test_operands_lie_as_they_lay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel may be chosen by strides: the script gives them back."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    operands = kept(channels_last, "aten::convolution", tmp_path)
+    run = tmp_path / "second"
+    space: dict[str, Any] = {"__name__": "bug", "__file__": str(operands.with_suffix(".py"))}
+    exec(reproducer(read_call(operands, run), operands.with_suffix(".safetensors"), run), space)
+    image, weight = space["inputs_from"](space["raw_bytes"]())[:2]
+
+    assert (image.stride(), weight.stride()) == ((192, 1, 24, 3), (27, 9, 3, 1))
 
 
 def race() -> None:
@@ -104,12 +119,12 @@ def test_a_race_is_confirmed(tmp_path: Path) -> None:
         operands = kept(race, "aten::index_put", tmp_path)
     finally:
         torch.set_num_threads(threads)
-    # The file, the run and the folder that holds the run all lead there.
-    for path in (operands, tmp_path / "second", tmp_path):
-        done = command("replay", "--format", "json", str(path), cwd=tmp_path)
-        assert json.loads(done.out)["operands"] == str(operands)
+    done = command("replay", "--format", "json", str(tmp_path), cwd=tmp_path)
 
+    # The file, the run and the folder that holds the run all lead there.
+    assert {_found(path)[1] for path in (operands, tmp_path / "second", tmp_path)} == {operands}
     found = json.loads(done.out)
+    assert found["operands"] == str(operands)
     assert_valid(found)
     assert done.status == 1
     assert (found["verdict"], found["is_racy"]) == ("different", True)
@@ -118,17 +133,20 @@ def test_a_race_is_confirmed(tmp_path: Path) -> None:
 
 def test_the_script_speaks_for_itself(tmp_path: Path) -> None:
     """Run by hand it names the operation, the conditions and the answer, wherever it was copied."""
-    operands = kept(half, "aten::mul.Tensor", tmp_path)
-    script = replay(RunFolder(tmp_path / "second"), operands, times=2).script
+    operands = kept(channels_last, "aten::convolution", tmp_path)
+    found = replay(RunFolder(tmp_path / "second"), operands, times=2)
+    script = found.script
+    assert script is not None
     (tmp_path / "elsewhere").mkdir()
     copy = tmp_path / "elsewhere" / "bug.py"
     copy.write_text(script.read_text())
     done = subprocess.run([sys.executable, str(copy)], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "aten::mul.Tensor"
+    assert done.stdout.splitlines()[0] == "aten::convolution"
     assert done.stdout.splitlines()[-1] == "different results: 1"
     assert "test_replay.py" in copy.read_text()
+    assert (found.distinct, found.gives_recorded) == (1, True)
 
 
 COUNT = [0]
@@ -172,11 +190,11 @@ def test_a_run_without_operands(tmp_path: Path) -> None:
     """There is nothing to replay, and what to do is said."""
     with samebits.record(tmp_path / "run", level="op"):
         torch.ones(2).add(1)
-    done = command("replay", "run", cwd=tmp_path)
+    done = typed("replay", "run", cwd=tmp_path)
 
     assert (done.status, done.out) == (2, "")
     assert "holds the operands of no operation" in done.err
     assert "samebits check --level op" in done.err
-    told = json.loads(command("replay", "--format", "json", "run", cwd=tmp_path).out)
+    told = json.loads(typed("replay", "--format", "json", "run", cwd=tmp_path).out)
     assert_valid(told)
     assert (told["verdict"], told["error"]["kind"]) == ("undecided", "recording")
