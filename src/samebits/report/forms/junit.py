@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
@@ -57,26 +57,18 @@ def _with_error(text: str, error: SamebitsError | None) -> str:
 
 
 def _suite(name: str, cases: Sequence[_Case]) -> str:
-    numbers = " ".join(f'{word}="{sum(case.kind == kind for case in cases)}"' for word, kind in _COUNTED.items())
-    seconds = f'time="{sum(case.seconds for case in cases):.3f}"'
-    lines = [f'<testsuite name={quoteattr(name)} tests="{len(cases)}" {numbers} {seconds}>']
-    body = "\n".join(_case(name.replace(" ", "."), case) for case in cases)
-    parts = ['<?xml version="1.0" encoding="utf-8"?>', "<testsuites>", *lines, body, "</testsuite>\n</testsuites>"]
-    return printable("\n".join(parts), "&#{};")
+    counts = {word: str(sum(case.kind == kind for case in cases)) for word, kind in _COUNTED.items()}
+    seconds = f"{sum(case.seconds for case in cases):.3f}"
+    root = Element("testsuites")
+    suite = SubElement(root, "testsuite", {"name": name, "tests": str(len(cases)), **counts, "time": seconds})
+    for case in cases:
+        own = {"classname": name.replace(" ", "."), "name": _heard(case.name), "time": f"{case.seconds:.3f}"}
+        element = _ELEMENTS.get(case.kind)
+        message = {} if element is None else {"message": _heard(case.headline)}
+        SubElement(SubElement(suite, "testcase", own), element or "system-out", message).text = _heard(case.text)
+    indent(root, "")
+    return printable(f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root, "unicode")}', "&#{};")
 
 
-def _case(owner: str, case: _Case) -> str:
-    head = f'<testcase classname={_attribute(owner)} name={_attribute(case.name)} time="{case.seconds:.3f}"'
-    element = _ELEMENTS.get(case.kind)
-    if element is None:
-        return f"{head}>\n<system-out>{_text(case.text)}</system-out>\n</testcase>"
-    message = f"<{element} message={_attribute(case.headline)}>{_text(case.text)}</{element}>"
-    return f"{head}>\n{message}\n</testcase>"
-
-
-def _text(text: str) -> str:
-    return escape(_UNHEARD_OF.sub("\ufffd", text))
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_UNHEARD_OF.sub("\ufffd", text))
+def _heard(text: str) -> str:
+    return _UNHEARD_OF.sub("\ufffd", text)
