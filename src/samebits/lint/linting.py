@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from samebits.base.errors import SamebitsError, UsageError
+from samebits.base.errors import UsageError
 from samebits.base.records import published
 from samebits.lint.findings import Finding
 from samebits.lint.project import Project
@@ -67,7 +67,6 @@ class Linted:
         ignored: how many findings comments took back.
         unread: files that could not be read.
         fixed: findings that were cured; they are none of `findings`.
-        error: why nothing was looked at.
     """
 
     files: int
@@ -75,7 +74,6 @@ class Linted:
     ignored: int = 0
     unread: tuple[Unread, ...] = ()
     fixed: tuple[Finding, ...] = ()
-    error: SamebitsError | None = None
 
     @property
     @published()

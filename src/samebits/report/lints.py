@@ -22,8 +22,6 @@ _FIXES = {
 
 def lint_told(found: Linted) -> Told:
     """Findings by path and line, each with its line of code."""
-    if found.error is not None:
-        return Told(found.error.message)
     rows: Rows = []
     for one in found.findings:
         rows += [(one.level, f"{place_of(one)}  {one.rule}: {one.reason}{_further(one)}"), *code(one.source)]
