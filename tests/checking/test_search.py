@@ -251,20 +251,23 @@ def test_a_run_whose_recording_fails_is_the_end_of_it(number: int) -> None:
 def test_a_script_that_fails_by_itself_now_and_then_is_different() -> None:
     """Two runs treated alike, of which one fails: no treatment is to blame, but by luck, and within the bound."""
     blamed = 0
-    for seed in range(1_000):
+    for seed in range(400):
         found, _, _ = simulated(Script(effects=HARMLESS, lottery=0.4), random.Random(seed))
         blamed += found.error is None and any(cause.confirmed for cause in found.causes)
-    assert blamed < 10
+    assert blamed < 4
 
 
 def test_a_cause_that_a_later_round_puts_in_doubt_is_dropped() -> None:
     """Whatever was accused where runs treated alike turn out to diverge is not accused any more."""
-    for seed in range(300):
+    unsteady = 0
+    for seed in range(100):
         found, _, inquiry = simulated(Script(effects=HARMLESS, coins=((0, 0.5),)), random.Random(seed))
         if inquiry.unsteady is not None:
+            unsteady += 1
             assert found.causes == []
             assert found.unknown is not None
             assert found.unknown.witnessed
+    assert unsteady > 10
 
 
 @pytest.mark.parametrize("is_coin", [False, True], ids=["alone", "a coin"])
@@ -295,7 +298,7 @@ def test_a_budget_may_end_anywhere(max_runs: int) -> None:
         assert not cause.confirmed or len(cause.evidence.held) + len(cause.evidence.released) >= 2 + 5
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in (2, 3))])
 def test_of_many_checks_few_accuse_the_innocent(part: int) -> None:
     """Scripts of every kind: fewer than one check in a hundred calls an innocent factor confirmed."""
     count: Counter[str] = Counter()

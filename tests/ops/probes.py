@@ -1,5 +1,6 @@
 """What is asked in a process that has the stand-in: `python -m tests.ops.probes NAME ...`."""
 
+import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ from tests.ops.cases import CASES as EVERY
 from tests.ops.cases import results
 from tests.standin.probes import bits, main
 
-TIMES = 50
+TIMES = int(os.environ.get("CALLS", "50"))
 # The stand-in has no sparse tensors.
 CASES = {name: case for name, case in EVERY.items() if not name.startswith("sparse")}
 REPLACED = {"torch-algorithms": "replace"}

@@ -103,7 +103,9 @@ def test_what_lay_there_before_the_check_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "state.pt").read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [("harmless.py",), ("harmless.py", "--out", "{run}")])
+@pytest.mark.parametrize(
+    "words", [("harmless.py",), pytest.param(("harmless.py", "--out", "{run}"), marks=pytest.mark.slow)]
+)
 def test_nobody_is_accused_where_nothing_matters(words: tuple[str, ...], tmp_path: Path) -> None:
     """Logs, overwritten checkpoints, numbered folders; a folder of the run's own."""
     answer = check(tmp_path, "--runs", "2", *words)

@@ -2,14 +2,13 @@
 
 import pytest
 
-from tests.standin import NAMES, missing
+from tests.standin import missing
 from tests.standin.conftest import Ask
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 TESTS = "pytest -p no:cacheprovider tests/gpu"
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_it_passes_the_tests_for_a_gpu(ask: Ask) -> None:
     """With results that are late and memory full of rubbish, and nothing that it would compute otherwise."""
     assert " passed" in ask(f"{TESTS} -m 'gpu and not slow'", "late", "rubbish")
