@@ -55,7 +55,11 @@ def test_workers_and_prefetching(kind: str, workers: int, way: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [("spawn", "mixed"), ("forkserver", "vision" if "vision" in KINDS else "mixed")]
+    ("method", "kind"),
+    [
+        ("forkserver", "mixed"),
+        *(pytest.param("spawn", kind, marks=pytest.mark.slow) for kind in ("mixed", "vision") if kind in KINDS),
+    ],
 )
 def test_start_methods(method: str, kind: str) -> None:
     """A worker that imports everything anew; the mixed kind draws from everything there is."""
@@ -78,7 +82,7 @@ cells = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cells)
 def test_any_cell(cell: dict[str, Any]) -> None:
     """Begun with some workers and ranks, after an epoch that was broken off or not, resumed with others."""

@@ -58,7 +58,7 @@ def test_psutil_is_given_the_real_process() -> None:
     assert found == os.getpid()
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_children_know_their_parent(start: str) -> None:
     """What a child is told of its parent is what the parent is told of itself; each has a number of its own."""
     context = multiprocessing.get_context(start)

@@ -165,7 +165,14 @@ class Calling(torch.utils.data.Dataset[Any]):
 pytestmark = pytest.mark.filterwarnings("ignore:samebits looked through")
 
 
-@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize(
+    "holder",
+    [
+        # What is to be looked through there is found below, too.
+        pytest.param(one, id=name, marks=pytest.mark.slow if name == "behind much data" else ())
+        for name, one in HOLDERS.items()
+    ],
+)
 def test_every_way_to_hold_one(holder: Any) -> None:
     """The batches are the same in any order of epochs, with and without workers; each sample draws its own.
 
