@@ -22,7 +22,7 @@ def confirmed(found: Found) -> list[tuple[str, int]]:
 
 
 def test_a_time_in_what_is_made_is_left_out_once_it_is_shown_to_be_one() -> None:
-    """Three runs more, and the leaf is named."""
+    """Four runs more where it is another one in all that are not held, and the leaf is named."""
     found, simulation = checked(Script(effects=(A_TIME,)))
 
     assert found.divergent is None
@@ -31,7 +31,26 @@ def test_a_time_in_what_is_made_is_left_out_once_it_is_shown_to_be_one() -> None
         "clock held",
         "clock held, rest varied",
         "clock changed",
+        "clock held, rest varied",
     ]
+
+
+def test_a_time_that_is_often_the_same_takes_more_runs() -> None:
+    """A duration in whole seconds has few values: what happens to coins once in a hundred checks is shown first."""
+    often = replace(A_TIME, kinds=3)
+    seen = [checked(Script(effects=(often,)), seed) for seed in range(12)]
+
+    assert all(found.divergent is None for found, _ in seen)
+    assert {found.made.follows for found, _ in seen} <= {(), (("/made", "leaf 3"),)}
+    assert max(len(simulation.runs) for _, simulation in seen) == 12
+
+
+def test_a_coin_is_hardly_ever_taken_for_a_time() -> None:
+    """Where the clock enters as well, and each run has one of two values: two agree half of the time."""
+    script = Script(effects=(Effect("clock", 9, None),), luck=0.5)
+    taken = [bool(checked(script, seed)[0].made.follows) for seed in range(200)]
+
+    assert sum(taken) <= 6
 
 
 def test_what_runs_make_alike_costs_no_run() -> None:

@@ -553,6 +553,12 @@ REFUSED = {
         "def f(own: set):\n    clip_grad_norm_(list(own), 1.0)  # <-\ndef g():\n    own = {p for p in ps}\n",
         "not known how",
     ),
+    "coroutines that nobody has begun": (
+        "completion-order",
+        "asyncio.as_completed",
+        "import asyncio\nfor one in asyncio.as_completed([get(i) for i in range(3)]):  # <-\n    await one\n",
+        "gather them",
+    ),
     "a time limit": (
         "completion-order",
         "concurrent.futures.as_completed",

@@ -150,7 +150,9 @@ def patched(
     draft = patch(mending.wanted, mending.files)
     is_asked = bool(request.patch) and verdict.kind == "different"
     if not is_asked:
-        is_offered = draft.changes and verdict.unknown is None
+        # What fails with the cause held still may fail with the patch, too.
+        is_usable = verdict.remedy is None or not verdict.remedy.failure
+        is_offered = draft.changes and verdict.unknown is None and is_usable
         return replace(verdict, patch=_record(draft, mending)) if is_offered else verdict
     if not draft.changes or verdict.unknown is not None or verdict.signal is not None:
         why = "a further cause is unknown" if verdict.unknown is not None else ""

@@ -318,6 +318,8 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
         if last_name(call.func) == "imap_unordered":
             edits.append(renamed(own, call.func, "imap"))
             continue
+        if own.source.qualified(call.func).startswith("asyncio."):
+            raise NoCureError("what asyncio waits for one after another may begin only then: gather them")
         if len(call.args) != 1 or call.keywords:
             raise NoCureError("the call has a time limit, which would be lost")
         if files.flow.of(call.args[0]).kind == "set":

@@ -98,8 +98,7 @@ class Following:
             case ast.Return():
                 function = source.function_of(node)
                 name = function.name if isinstance(function, Function) else ""
-                own = self.project.functions[name]
-                users = self.project.sources if len(own) == 1 else ()
+                users = [one for one in self.project.sources if self.project.function(one, name) == (source, function)]
                 return [(one, call) for one in users for call in one.methods[name]]
         return []
 

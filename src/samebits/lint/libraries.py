@@ -15,7 +15,7 @@ SEEDS = {
 _HELPERS = re.compile(r"seed|determinis|reproducib|set_rng", re.IGNORECASE)
 # These look like helpers that seed, and seed no global generator. What begins with a dot is a method of an object.
 _NO_HELPERS = re.compile(
-    r"^(numpy|np|random|torch)\.|^\..*\.(manual_seed|seed)(_all)?$|initial_seed|SeedSequence|use_deterministic|get_?seed"
+    r"^(numpy|np|random|torch)\.|^\.(.*\.)?(manual_seed|seed)(_all)?$|initial_seed|SeedSequence|use_deterministic|get_?seed"
     r"|(is|set)_deterministic|make_seed|derive",
     re.IGNORECASE,
 )
