@@ -98,8 +98,15 @@ class Following:
             case ast.Return():
                 function = source.function_of(node)
                 name = function.name if isinstance(function, Function) else ""
-                users = [one for one in self.project.sources if self.project.function(one, name) == (source, function)]
-                return [(one, call) for one in users for call in one.methods[name]]
+                # Of methods of one name it is not known whose is called.
+                is_alone = len(self.project.functions[name]) == 1
+                is_plain = not is_alone and class_around(source, function) is None
+                return [
+                    (one, call)
+                    for one in (self.project.sources if is_alone or is_plain else ())
+                    if is_alone or self.project.function(one, name) == (source, function)
+                    for call in one.methods[name]
+                ]
         return []
 
     def own(self, source: Source, function: ast.expr) -> tuple[Source, Function] | None:
