@@ -40,18 +40,18 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     last = look.facts.stopped_after
     if inquiry.request.quick and last is not None:
         inquiry.request = replace(inquiry.request, max_steps=last + 1)
-    # Nothing is begun with that could not be asked about.
-    if inquiry.left < WARM_RUNS + 2 * (len(plans.first_runs(inquiry.request)) - 1):
-        inquiry.pool.workspace.forget_prepared()
+    workspace, further = inquiry.pool.workspace, len(plans.first_runs(inquiry.request)) - 1
+    if workspace.prepared and inquiry.left < WARM_RUNS + 2 * further:
+        workspace.forget_prepared()  # nothing is begun with that could not be asked about
     found = yield from _others(inquiry, look)
-    if not inquiry.pool.workspace.prepared or inquiry.left < WARM_RUNS:
+    if not workspace.prepared or inquiry.left < WARM_RUNS:
         return found
     # Others began with what the first one had prepared: do they differ by that, or agree?
     held = plans.pinned_run(inquiry.request, inquiry.request.pinnable(), min(look.steps - 1, LOOK_AGAIN_STEPS))
     cold, warm = yield [replace(held, role="pinned, nothing prepared", begins="found"), held]
     if cold.succeeded == warm.succeeded and inquiry.compare(cold, warm) is None:
         return found
-    inquiry.pool.workspace.forget_prepared()
+    workspace.forget_prepared()
     inquiry.blames_us, inquiry.erratic, inquiry.unsteady = True, None, None
     inquiry.left_out.clear()
     return (yield from _others(inquiry, look))
