@@ -15,3 +15,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not starts_workers and "SAMEBITS_WHOLE_TORCH" not in os.environ:
         others = filter(None, [os.environ.get("PYTHONPATH")])
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent / "lazily"), *others])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole checks first: none of them is left over for one process while the others have nothing to do."""
+    items.sort(key=lambda item: "/quality/" not in str(item.path) and "/standin/" not in str(item.path))

@@ -13,8 +13,8 @@ from samebits.fixing.openings import Opening, name_of
 from samebits.lint.environment import meant, settings
 from samebits.lint.flow import Flow
 from samebits.lint.hash_order import taken_by
-from samebits.lint.project import argument
-from samebits.lint.source import dotted, last_name
+from samebits.lint.project import argument, parts_of
+from samebits.lint.source import called, dotted, last_name
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,8 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
         if last_name(call.func) == "imap_unordered":
             edits.append(renamed(own, call.func, "imap"))
             continue
-        if own.source.qualified(call.func).startswith("asyncio."):
+        given = {called(part) for one in call.args for part in parts_of(own.source, one) if isinstance(part, ast.Call)}
+        if own.source.qualified(call.func).startswith("asyncio.") and not given & {"create_task", "ensure_future"}:
             raise NoCureError("what asyncio waits for one after another may begin only then: gather them")
         if len(call.args) != 1 or call.keywords:
             raise NoCureError("the call has a time limit, which would be lost")
