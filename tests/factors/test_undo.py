@@ -18,6 +18,13 @@ each_factor = pytest.mark.parametrize("factor", names())
 each_mode = pytest.mark.parametrize("mode", ["pinned", "varied"])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def operations_looked_up() -> None:
+    """Torch keeps what was looked up in `torch.ops` for TorchScript: the first formulas look up some."""
+    with samebits.pinned(factors=("torch-algorithms",)):
+        pass
+
+
 @pytest.fixture(autouse=True)
 def cached_gaussians() -> None:
     """Every generator stands somewhere in the middle, and holds half a pair of Gaussians."""
