@@ -279,7 +279,7 @@ def test_a_long_preparation_that_is_another_one_each_time_is_named(tmp_path: Pat
 
     (cause,) = answer["causes"]
     assert (answer["verdict"], cause["factor"], cause["confirmed"]) == ("different", "os-entropy", True), answer
-    assert cause["location"]["line"] == 15
+    assert cause["location"]["line"] == 14
 
 
 CACHED = """
