@@ -40,7 +40,7 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     last = look.facts.stopped_after
     if inquiry.request.quick and last is not None:
         inquiry.request = replace(inquiry.request, max_steps=last + 1)
-    workspace, further = inquiry.pool.workspace, len(plans.first_runs(inquiry.request)) - 1
+    workspace, further = inquiry.pool.workspace, len(plans.first_runs(inquiry.request)) + 2 * LOOK_AGAIN_DRAWS
     if workspace.prepared and inquiry.left < WARM_RUNS + 2 * further:
         workspace.forget_prepared()  # nothing is begun with that could not be asked about
     found = yield from _others(inquiry, look)

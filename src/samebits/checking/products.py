@@ -82,6 +82,8 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     following = moving - _keys(still)
     all_others = [inquiry.pool.unlike(a, b) for a, b in combinations([*own, held, other], 2)]
     is_new = all(any(_is_about(one.key, key) for one in apart) for key in following for apart in all_others)
+    # Fewer others show less: 1.6 % of what is drawn would pass with three.
+    is_new = is_new and len(own) > 2
     batches = [plan[1:2]] if is_new else [plan, plan]
     for batch in batches if following else ():
         further = (yield from inquiry.runs_of(batch)) if inquiry.left >= len(batch) else []
@@ -120,9 +122,8 @@ def _keys(found: Sequence[Apart]) -> frozenset[Key]:
 
 def _is_about(one: Key, other: Key) -> bool:
     """Whether they are one leaf, or one is a word of the other."""
-    return one[0] == other[0] and (
-        one[1] == other[1] or f"{one[1]}, ".startswith(f"{other[1]}, ") or f"{other[1]}, ".startswith(f"{one[1]}, ")
-    )
+    leaf, word = sorted((one[1], other[1]), key=len)
+    return one[0] == other[0] and f"{word}, ".startswith(f"{leaf}, ")
 
 
 def _place(found: Sequence[Apart], keys: frozenset[Key]) -> DivergentRuns | None:

@@ -311,9 +311,13 @@ def passed(source: Source, call: ast.Call, name: str, position: int = 99) -> ast
 def _item(source: Source, node: ast.expr, key: str, depth: int = 3) -> ast.expr | None:
     """What a dict holds under a key, as far as its function shows: from the start, or since it was updated."""
     held, here = value_of(source, node), source.function_of(node)
-    pairs = zip(held.keys, held.values, strict=True) if isinstance(held, ast.Dict) else ()
-    found = [value for own, value in pairs if isinstance(own, ast.Constant) and own.value == key]
-    found += [one.value for one in getattr(held, "keywords", ()) if one.arg == key and last_name(held.func) == "dict"]  # type: ignore[attr-defined]
+    found = list[ast.expr]()
+    match held:
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            found = [value for own, value in pairs if isinstance(own, ast.Constant) and own.value == key]
+        case ast.Call(func=ast.Name(id="dict"), keywords=given):
+            found = [one.value for one in given if one.arg == key]
     for call in source.methods["update"] if depth and dotted(node) else ():
         if dotted(owner_of(call)) == dotted(node) and source.function_of(call) is here and call.args:
             found += [one for one in [_item(source, call.args[0], key, depth - 1)] if one is not None]

@@ -144,14 +144,9 @@ class _Program:
         if not argument.is_none or any(_replaces(node, argument.name) for node in scope):
             return ""
         is_guarded = any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in scope)
+        so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
         if any(isinstance(node, ast.Assign) and argument.name in map(last_name, node.targets) for node in scope):
             so = "then it is drawn"
-        else:
-            so = (
-                "without it the seeding is skipped"
-                if is_guarded
-                else "what is seeded with None starts anew in every run"
-            )
         return f"{argument.shown} is None unless it is given, and {so}"
 
     def _of(self, *kinds: type[ast.AST]) -> list[Any]:
