@@ -34,20 +34,26 @@ _COMPREHENSIONS = {ast.SetComp: "set", ast.ListComp: "list", ast.GeneratorExp: "
 class Flow:
     """What expressions give. Functions and classes go by their names, in whatever file they stand.
 
-    The sources are read together, again and again, until nothing new is learned.
+    The sources are read together, again and again, until nothing new is learned; `imported` are what was learned of
+    files before, which are not read again.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], imported: Iterable[Flow] = ()) -> None:
         self.shapes: dict[ast.AST, Shape] = {}
         # Of names at the top of a file; `f()` is what a function returns, `f(x)` what it is given, `C.x` an attribute.
         self.known: dict[str, Shape] = {}
         self.learned: dict[str, Shape] = {}
         self.signatures: dict[str, list[str]] = {}
         self.bases: dict[str, list[str]] = {}
+        for one in imported:
+            self.signatures |= one.signatures
+            self.bases |= one.bases
+            self.learned = _merged([self.learned, one.learned])
+        taught = self.learned
         # What names stood for at the end of loops: at their top they may stand for that as well.
         self.ends: dict[ast.AST, dict[str, Shape]] = {}
         for _ in range(READINGS):
-            ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, {}, {}
+            ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, dict(taught), {}
             for source in sources:
                 _FileReader(self, source).read()
             if (self.learned, self.ends) == (self.known, ends):

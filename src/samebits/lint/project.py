@@ -234,8 +234,8 @@ class Project:
 
     @remembered
     def flow(self, source: Source, *others: Source) -> Flow:
-        """What the expressions of a file may be, knowing others that it imports."""
-        return Flow([*others, source])
+        """What the expressions of a file may be, knowing what others are by themselves that it imports."""
+        return Flow([source], map(self.flow, others))
 
 
 # How far up a file's own packages may begin.

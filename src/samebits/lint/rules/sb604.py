@@ -35,8 +35,10 @@ _PARTS = {
 @Rule("warning")
 def find(project: Project, source: Source) -> Findings:
     """Where a checkpoint gives a model its state and a loop its first epoch, and something else nothing."""
-    counters = [(source.function_of(node), holder) for node, holder, _ in counters_from(source) if holder]
-    for call in source.methods["load_state_dict"] if counters else ():
+    loaded = source.methods["load_state_dict"]
+    found = counters_from(source) if loaded else ()
+    counters = [(source.function_of(node), holder) for node, holder, _ in found if holder]
+    for call in loaded:
         here, holder = source.function_of(call), checkpoint_part(call.args[0])[0] if call.args else ""
         if (here, holder) not in counters:
             continue
