@@ -11,6 +11,7 @@ from samebits.report.patches import patch_rows
 
 SITE = Site("/project/train.py", 7, "main", "x = os.listdir('.')")
 MEND = Mend("file-order", SITE, "sorts the listing", "classes may get other numbers")
+DIFF = "--- a/train.py\n+++ b/train.py\n@@ -7,1 +7,1 @@\n-x = os.listdir('.')\n+x = sorted(os.listdir('.'))\n"
 LEFT = Unmended("thread-order", None, "no edit of the code mends it")
 
 
@@ -23,14 +24,16 @@ def rows(patch: Patch) -> list[tuple[str, str]]:
 
 
 def test_a_patch_that_nobody_asked_for_is_offered() -> None:
-    """By the command that applies it."""
-    own = Patch("…", ("/project/train.py",), 1, (MEND,))
+    """By the command that applies it, with the lines that it changes where those are few."""
+    own = Patch(DIFF, ("/project/train.py",), 1, (MEND,))
 
     asked = replace(verdict(own), options=("--vary", "data-workers", "--max-steps", "3"))
     assert patch_rows(asked)[0][1].startswith(
         "samebits check --fix --vary data-workers --max-steps 3 train.py --lr 3  "
     )
-    assert rows(own) == [("apply", "samebits check --fix train.py --lr 3     (1 file, 1 line, tried on a copy first)")]
+    offered = ("apply", "samebits check --fix train.py --lr 3     (1 file, 1 line, tried on a copy first)")
+    assert rows(own) == [offered, ("", "    -x = os.listdir('.')"), ("", "    +x = sorted(os.listdir('.'))")]
+    assert len(rows(replace(own, lines=5))) == 1
 
 
 def test_an_applied_patch_says_what_it_changes() -> None:

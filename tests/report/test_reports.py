@@ -26,7 +26,7 @@ from samebits.factors.pinning import status
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.report.answers import document_of
-from samebits.report.causes import confirmed, fix_diff, remedy_state
+from samebits.report.causes import confirmed, remedy_state
 from samebits.report.diffs import diff_told
 from samebits.report.text import check_told, factors_told, plan_text
 from samebits.runfolder.folder import RunFolder
@@ -111,8 +111,6 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "  remedy    samebits run --pin torch-rng --pin file-order train.py",
         "            verified: 3 runs identical, 2 to the end; rest varied in run 11",
         "  fix       call samebits.pin(seed=0) before line 2",
-        "                - for name in os.listdir('data'):",
-        "                + for name in sorted(os.listdir('data')):",
         "  took      2 runs, 5 s",
         "  not seen  1 compiled region",
         "  next      samebits report /runs     (a page with all lines and runs)",
@@ -160,28 +158,6 @@ def test_how_sure_an_accusation_is(script: Path, chance: float, words: str) -> N
     cause = different(script).causes[0]
     _, text = confirmed(replace(cause, evidence=replace(cause.evidence, chance=chance)))
     assert text.endswith(words)
-
-
-@pytest.mark.parametrize(
-    ("factor", "called", "source", "fixed"),
-    [
-        ("hash-seed", "", "classes = list(set(labels))", "classes = list(sorted(set(labels), key=str))"),
-        ("hash-seed", "", "seen = set(labels)", ""),
-        ("file-order", "glob.glob", "paths = glob.glob('*', root_dir=f(x))", "sorted(glob.glob('*', root_dir=f(x)))"),
-        ("file-order", "os.scandir", "for e in os.scandir(x):", "sorted(os.scandir(x), key=lambda entry: entry.name):"),
-        ("file-order", "os.scandir", "with os.scandir(x) as found:", ""),
-        ("file-order", "os.walk", "for a, b, c in os.walk(x):", ""),
-        ("file-order", "os.listdir", "for x in zip(os.listdir(a),", ""),
-        ("torch-rng", "torch.randn", "x = torch.randn(3)", ""),
-    ],
-)
-def test_a_fix_is_shown_as_a_diff_where_sorting_is_all(factor: str, called: str, source: str, fixed: str) -> None:
-    """And nowhere else: what is no sequence there, or no whole line, is left alone."""
-    cause = Cause(factor, Site("x.py", 1), True, "", Evidence((1,), (2,), 1, 0.1, 0.1), called=called, source=source)
-    found = fix_diff(cause)
-
-    assert [line[:2] for line in found] == (["- ", "+ "] if fixed else [])
-    assert not fixed or (found[0] == f"- {source}" and found[1].endswith(fixed))
 
 
 def test_a_seed_that_comes_too_late_is_told_with_its_line(script: Path) -> None:

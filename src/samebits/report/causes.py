@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
 from samebits.base.sites import Site
 from samebits.checking.evidence import detectable_rate, runs_for_rate
@@ -84,38 +82,6 @@ def chance_words(chance: float) -> str:
     percent = chance * 100
     step = 0.1 if percent >= 0.1 else 0.01
     return f"{-(-percent // step) * step:.2f}".rstrip("0").rstrip(".") + " %"
-
-
-def fix_diff(cause: Cause) -> list[str]:
-    """The line of a cause as it is and as it should be, where all that it takes is to sort what a call gives."""
-    source = cause.source or (cause.site.source if cause.site is not None else "")
-    name = "set" if cause.factor == "hash-seed" else cause.called.rpartition(".")[2]
-    if cause.factor not in ("hash-seed", "file-order") or name in ("walk", "hash()") or not source.isascii():
-        return []
-    for end in ("", " pass", "\n pass"):
-        with suppress(SyntaxError, ValueError):
-            calls = [*_sortable(ast.parse(source + end), name)]
-            if len(calls) == 1:
-                start, stop = calls[0]
-                key = {"set": ", key=str", "scandir": ", key=lambda entry: entry.name"}.get(name, "")
-                return [f"- {source}", f"+ {source[:start]}sorted({source[start:stop]}{key}){source[stop:]}"]
-    return []
-
-
-def _sortable(tree: ast.AST, name: str) -> Iterator[tuple[int, int]]:
-    """From where to where a call of that name stands, where any sequence will do in its place."""
-    for node in ast.walk(tree):
-        found: list[ast.expr] = []
-        if isinstance(node, (ast.For, ast.comprehension)):
-            found = [node.iter]
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("list", "tuple", "enumerate"):
-            found = node.args
-        elif isinstance(node, ast.Assign) and name in ("listdir", "glob"):
-            found = [node.value]
-        for one in found:
-            if isinstance(one, ast.Call) and getattr(one.func, "id", getattr(one.func, "attr", "")) == name:
-                assert one.end_col_offset is not None
-                yield one.col_offset, one.end_col_offset
 
 
 def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:

@@ -7,7 +7,10 @@ import shlex
 from samebits.base.sites import shown_path
 from samebits.checking.verdict import CheckVerdict, Patch
 from samebits.report.places import counted, where
-from samebits.report.rows import Rows
+from samebits.report.rows import Rows, code
+
+# A patch of so few lines is shown where it is offered.
+SHOWN_LINES = 4
 
 
 def patch_rows(verdict: CheckVerdict) -> Rows:
@@ -17,7 +20,8 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
         return []
     if patch.proven is None and not patch.why and patch.lines and verdict.signal is None:
         command = " ".join(["samebits check --fix", *map(shlex.quote, verdict.options), verdict.command])
-        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)")]
+        shown = [row for line in changed_lines(patch) for row in code(line)] if patch.lines <= SHOWN_LINES else []
+        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *shown]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
         effects = dict.fromkeys(one.effect for one in patch.mends)
@@ -29,6 +33,13 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
     if patch.applied:
         rows.append(("applied", f"to {', '.join(map(shown_path, patch.files))}"))
     return rows
+
+
+def changed_lines(patch: Patch) -> list[str]:
+    """What it takes away and adds, line by line, without the names of files."""
+    return [
+        line for line in patch.diff.splitlines() if line.startswith(("-", "+")) and line[:4] not in ("--- ", "+++ ")
+    ]
 
 
 def _size(patch: Patch) -> str:

@@ -19,7 +19,6 @@ from samebits.report.causes import (
     company,
     confirmed,
     excluded,
-    fix_diff,
     left_out,
     remedy_state,
     rests_on,
@@ -208,7 +207,6 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     state = ("", remedy_state(verdict.remedy, verdict.is_complete))
     label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
     fixes = [(label, line) for line in verdict.remedy.code]
-    fixes += [row for cause in verdict.causes for line in fix_diff(cause) for row in code(line)]
     return [("remedy", remedy_command(verdict)), state, *fixes] if verdict.remedy.pins else [*fixes, state]
 
 
