@@ -88,7 +88,7 @@ class Script:
         cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
         hangs: the share of runs with threads in turns that do not end by themselves.
         cut: runs that are ended after the look, and that of which they differed is made again.
-        luck: bias of a leaf of what the run makes that has one of two values; None where there is none.
+        faces: how many values a leaf of what the run makes may have that is drawn anew; 0 where none is.
         has_lottery: untreated runs fail now and then, with this chance.
         used: what it used of what some factors need.
     """
@@ -101,7 +101,7 @@ class Script:
     noise: tuple[tuple[int, float], ...] = ()
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
-    luck: float | None = None
+    faces: int = 0
     hangs: float = 0.0
     look: int = 1000
     cut: tuple[int, ...] = ()
@@ -220,8 +220,8 @@ class Simulation:
         folder = RunFolder(Path(f"/runs/{number}"))
         facts = replace(self._facts(plan, number), stopped_after=steps - 1 if is_cut else None)
         made = {f"leaf {e.line}": str(v) for e, v in zip(self.script.effects, values, strict=True) if e.makes}
-        if self.script.luck is not None:
-            made["luck"] = str(luck.random() < self.script.luck)
+        if self.script.faces:
+            made["drawn"] = str(luck.randrange(self.script.faces))
         if plan.witness:
             seeds = [e for e in self.script.effects if e.makes == "seeds"]
             given = tuple(Seeded("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)
