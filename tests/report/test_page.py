@@ -25,7 +25,7 @@ from samebits.report.costs import cost_told
 from samebits.report.experiment import Experiment, experiment_in, experiment_text
 from samebits.report.page import answer_page
 from samebits.report.rows import Told
-from samebits.runfolder.folder import newest_in
+from samebits.runfolder.folder import last_two_in, newest_in
 from samebits.runfolder.steps import Column, Writer
 from tests.cli.typed import typed
 from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
@@ -322,6 +322,23 @@ def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
 
     assert newest_in(tmp_path).name == "20260101-000000-1"
     assert newest_in(tmp_path / "20260101-000001-1").name == "20260101-000001-1"
+
+
+def test_runs_that_were_recorded_one_by_one_are_found(tmp_path: Path) -> None:
+    """The newest to be shown, and the last two to be compared: neither checks, nor what such a check has run."""
+    names = "manifest.json", "manifest.json", "answer.json", "1-a/manifest.json", "1-a/manifest.json 2-b/manifest.json"
+    for number, made in enumerate(names):
+        for name in made.split():
+            path = tmp_path / f"20260101-00000{number}-1" / name
+            path.parent.mkdir(parents=True)
+            path.write_text("{}")
+        os.utime(tmp_path / f"20260101-00000{number}-1", (number, number))
+
+    assert newest_in(tmp_path).name == "20260101-000003-1"
+    assert [one.path.parent.name for one in last_two_in(tmp_path)] == [tmp_path.name, "20260101-000003-1"]
+    assert last_two_in(tmp_path)[0].path.name == "20260101-000001-1"
+    with pytest.raises(RecordingError, match="holds 0 recorded runs"):
+        last_two_in(tmp_path / "20260101-000004-1")
 
 
 def test_an_answer_that_cannot_be_kept_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

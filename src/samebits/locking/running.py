@@ -102,8 +102,8 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
     def digest(_: Outcome, place: Place) -> None:
         began = pool.workspace.began(place) if place.copy else started
         for path in entry.artifacts:
+            compared.add(os.path.normpath(os.path.join(place.start, path)))
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
-            compared.add(os.path.normpath(seen))
             file = Path(place.outside(os.path.normpath(seen)))
             # What lay there before is no work of this run.
             made[path] = digest_at(file) if is_written(file, began) else None
@@ -140,7 +140,7 @@ def read_run(
         folder: of the run.
         most_steps: that it was to take; 0 where it was to go to its end.
         artifacts: that it made.
-        compared: where they lay, as absolute paths.
+        compared: where they lay, as absolute paths, but for `{run}`.
     """
     recordings = folder.recordings()
     files = {path for note in read_notes(folder.path, Files) for path in (*note.files, *note.texts)}

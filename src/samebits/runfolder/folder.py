@@ -248,18 +248,31 @@ def open_run(path: Path) -> RunFolder:
 
 def newest_in(path: Path) -> Path:
     """Where `path` holds many checks, measurements or runs, as `.samebits` does: the newest; else `path` itself."""
-    named = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
-    done = [child for child in named if not is_busy(child) and _can_be_shown(child)]
-    if done:
+    if done := [child for child in _done_in(path) if (child / ANSWER).is_file() or _is_one_run(child)]:
         return max(done, key=_age)
     if path == Path(HOME):
         raise RecordingError(f"nothing was checked here yet: {HOME}/ holds no runs", "first: samebits check train.py")
     return path
 
 
-def _can_be_shown(home: Path) -> bool:
-    """Whether there is an answer, or one run by itself; not so for a check that was interrupted."""
-    return (home / ANSWER).is_file() or len(list(home.glob("*/manifest.json"))) == 1
+def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
+    """The runs that were recorded last, each by itself, the older one first."""
+    alone = sorted((one for one in _done_in(path) if not (one / ANSWER).exists() and _is_one_run(one)), key=_age)
+    if len(alone) < 2:
+        raise RecordingError(
+            f"{path} holds {len(alone)} recorded runs, and two are compared", "first: samebits run train.py"
+        )
+    return open_run(alone[-2]), open_run(alone[-1])
+
+
+def _done_in(path: Path) -> list[Path]:
+    named = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
+    return [child for child in named if not is_busy(child)]
+
+
+def _is_one_run(home: Path) -> bool:
+    """Not so for a check that was interrupted."""
+    return (home / "manifest.json").is_file() or len(list(home.glob("*/manifest.json"))) == 1
 
 
 def _no_run(path: Path) -> RecordingError:

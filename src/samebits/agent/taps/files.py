@@ -149,7 +149,13 @@ class FilesWatched:
     def unseen(self) -> list[str]:
         """Files that were written and not looked into, as one would type them; those that are gone again are not."""
         found = [path for path in self._opened_to_write or () if path not in looked_into and os.path.isfile(path)]
-        return [os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path for path in found]
+        return [self._as_typed(path) for path in found]
+
+    def _as_typed(self, path: str) -> str:
+        own = self._place.files
+        if own and is_in(path, own):
+            return "{run}" + path[len(own) :]
+        return os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path
 
     def texts(self) -> list[str]:
         """Files of the working folder that were there already and were read as text before the first step."""

@@ -6,19 +6,25 @@ from pathlib import Path
 
 import click
 
+from samebits.base.errors import UsageError
 from samebits.cli import options
 from samebits.comparison.runs import diff_runs
 from samebits.report.forms import Form
-from samebits.runfolder.folder import open_run
+from samebits.report.places import counted
+from samebits.runfolder.folder import HOME, last_two_in, open_run
 
 
 @click.command()
 @options.strict
 @options.form("diff")
-@click.argument("a", type=click.Path(path_type=Path), metavar="RUN")
-@click.argument("b", type=click.Path(path_type=Path), metavar="RUN")
-def command(form: Form, a: Path, b: Path, strict: bool) -> None:
-    """Compare two recorded runs and name the first place at which they differ.
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN RUN]")
+def command(form: Form, runs: tuple[Path, ...], strict: bool) -> None:
+    """Compare two recorded runs and name the first place at which they differ; unless named, the last two.
+
+    \b
+    samebits run train.py
+    samebits run train.py
+    samebits diff
 
     \b
     samebits run --out one train.py
@@ -27,5 +33,11 @@ def command(form: Form, a: Path, b: Path, strict: bool) -> None:
 
     Exit status: 0 same bits in what was trained, 1 different bits, 2 when a run cannot be read.
     """
-    found = diff_runs(open_run(a), open_run(b), strict=strict)
+    if len(runs) not in (0, 2):
+        raise UsageError(
+            f"two runs are compared, and {counted(len(runs), 'run')} {'was' if len(runs) == 1 else 'were'} named",
+            "samebits diff RUN RUN",
+        )
+    a, b = map(open_run, runs) if runs else last_two_in(Path(HOME))
+    found = diff_runs(a, b, strict=strict)
     options.end(form, form.answer("diff", found), 0 if found.same else 1)
