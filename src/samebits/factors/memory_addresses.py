@@ -37,7 +37,7 @@ class MemoryAddresses(Factor):
     name = "memory-addresses"
     scope = "environment"
     summary = "id() is an address, so sets of parameters or modules are iterated in a different order in every run"
-    explanation = "sets of parameters, modules and other objects depend on where they lie in memory"
+    explanation = "the order of sets of objects, and what hash() and id() give, depend on where these lie in memory"
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
     fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
     fix_unplaced = "keep parameters and modules in a list, or in dict.fromkeys(...), where their order counts"

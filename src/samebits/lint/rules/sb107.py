@@ -36,7 +36,9 @@ def find(project: Project, source: Source) -> Findings:
                 and not is_for_none(source, call)
                 and not _is_seeded(source, call)
             ):
-                yield Finding.at(source, call, f"draws its seed from the operating system: {name}() without one")
+                seedless = f"asks the operating system for every draw, and takes no seed: {name}()"
+                unseeded = f"draws its seed from the operating system: {name}() without one"
+                yield Finding.at(source, call, seedless if name in _SECRETS else unseeded)
 
 
 def _is_seeded(source: Source, call: ast.Call) -> bool:
