@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from samebits.cli.main import helps
-from samebits.launch.command import python_word
 from tests.cli.typed import typed
 from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, plain, samebits, write
 
@@ -85,15 +84,10 @@ def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
     assert document["error"]["kind"] in ("usage", "command_not_found", "unknown_factor")
 
 
-OWN = python_word()
 OTHER_WAYS = {
     "quotation marks": (("python train.py --lr 3",), "drop the quotation marks: python train.py --lr 3"),
     "a variable": (("SEED=1", "python", "train.py"), "variables come before samebits, or after env: env SEED=1 python"),
-    "an option of Python": (
-        ("-m", "pkg.train", "--lr"),
-        f"for a module: samebits check {OWN} -m pkg.train --lr",
-    ),
-    "a module": (("pkg.train", "--lr", "3"), f"a module is run by Python: {OWN} -m pkg.train --lr 3"),
+    "a module": (("pkg.train", "--lr", "3"), "a module is named behind -m: -m pkg.train --lr 3"),
     "a notebook": (("it.ipynb",), "turn it into a script: jupyter nbconvert --to script it.ipynb"),
 }
 

@@ -96,6 +96,14 @@ def test_what_cannot_be_run_is_named(words: list[str], kind: type[SamebitsError]
     assert caught.value.hint == hint.format(os.getcwd())
 
 
+def test_a_module_is_run_by_python() -> None:
+    """As behind `python` itself, and shown as it was typed."""
+    command = parse_command(["-m", "package.train", "--lr", "3"])
+
+    assert command.argv == (sys.executable, "-m", "package.train", "--lr", "3")
+    assert (command.typed, command.script) == (("-m", "package.train", "--lr", "3"), None)
+
+
 def test_other_programs_are_taken_as_they_are() -> None:
     """A launcher is not looked into."""
     command = parse_command(["env", "-u", "PYTHONPATH", PYTHON, "-I", "nowhere.py"])

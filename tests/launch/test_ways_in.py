@@ -48,7 +48,7 @@ def test_the_inner_of_two_runs_wins(tmp_path: Path) -> None:
     write(tmp_path, {"it.py": "import os, time; print(time.time() > 1.1e9, os.environ['SAMEBITS_PLAN'])"})
     inner = ("run", "--no-pin", "--out", "inner", PYTHON, "it.py")
 
-    once = samebits("run", "--pin", "clock", PYTHON, "it.py", cwd=tmp_path)
+    once = samebits("run", "--pin", "clock", "-m", "it", cwd=tmp_path)
     twice = samebits(
         "run", "--pin", "clock", "--out", "outer", "--", sys.executable, "-m", "samebits", *inner, cwd=tmp_path
     )

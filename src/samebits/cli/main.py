@@ -99,13 +99,24 @@ def main(args: Sequence[str] | None = None) -> None:
     if words[:1] != ["run"]:
         _stand_in_for_closed_streams()
     try:
-        status = cli.main(args=words, prog_name="samebits", standalone_mode=False)
+        status = _status(words)
     except Exception as raised:
         error = _understood(raised, words)
         _print_error(error, words)
         is_own = words[:1] == ["run"] and not isinstance(error, InterruptError)
         sys.exit(OWN_FAILURE if is_own else error.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _status(words: list[str]) -> object:
+    """`-m` is no option of ours: from there on it is the user's command, as `--` would say."""
+    try:
+        return cli.main(args=words, prog_name="samebits", standalone_mode=False)
+    except click.NoSuchOption as unknown:
+        if unknown.option_name != "-m" or "-m" not in words:
+            raise
+        at = words.index("-m")
+        return cli.main(args=[*words[:at], "--", *words[at:]], prog_name="samebits", standalone_mode=False)
 
 
 def _stand_in_for_closed_streams() -> None:
@@ -128,11 +139,6 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
     if isinstance(raised, click.ClickException):
         message = raised.format_message().rstrip(".")
         command = [word for word in words[:1] if word in helps()]
-        if isinstance(raised, click.NoSuchOption) and raised.option_name == "-m" and "-m" in words:
-            from samebits.launch.command import python_word
-
-            module = " ".join(["samebits", *command, python_word(), *words[words.index("-m") :]])
-            return UsageError(f"{message[:1].lower()}{message[1:]}", f"for a module: {module}")
         return UsageError(message[:1].lower() + message[1:], " ".join(["samebits", *command, "--help"]))
     if isinstance(raised, SamebitsError):
         return raised

@@ -32,7 +32,7 @@ class Command:
 
 
 def parse_command(words: Sequence[str]) -> Command:
-    """The command behind what was typed; `train.py --lr 3` is short for `python train.py --lr 3`.
+    """The command behind what was typed; `train.py` is short for `python train.py`, `-m train` for `python -m train`.
 
     Raises:
         UsageError: nothing was typed, or this is no system on which runs can be made.
@@ -46,6 +46,8 @@ def parse_command(words: Sequence[str]) -> Command:
     if words[0].endswith(".py"):
         _need_script(words[0])
         return Command((this_python(), *words), typed, os.path.abspath(words[0]))
+    if words[0] == "-m":
+        return Command((this_python(), *words), typed)
     if shutil.which(words[0]) is None:
         raise _no_program(words[0])
     return Command(typed, typed, _python_script(words) if is_python(words[0]) else None)
@@ -71,7 +73,7 @@ def _refuse_unsupported(words: Sequence[str]) -> None:
         hint = f"variables come before samebits, or after env: env {shlex.join(words)}"
         raise CommandNotFoundError(f"{name!r} sets a variable and starts nothing", hint)
     if _MODULE.fullmatch(name) and os.path.exists(f"{name.replace('.', os.sep)}.py"):
-        hint = f"a module is run by Python: {' '.join(filter(None, (python_word(), '-m', name, rest)))}"
+        hint = f"a module is named behind -m: {' '.join(filter(None, ('-m', name, rest)))}"
         raise CommandNotFoundError(f"there is no program {name!r}", hint)
 
 

@@ -77,6 +77,7 @@ def command(
     \b
     samebits check train.py --lr 3
     samebits check --quick train.py
+    samebits check -m package.train
     samebits check --max-steps 50 --jobs 2 train.py
     samebits check -- torchrun --nproc-per-node 2 train.py
     samebits check train.py --out {run}
