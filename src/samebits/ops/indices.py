@@ -7,38 +7,30 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from samebits.ops.sums import add_at, at_planes, shaped, wide
+from samebits.ops.sums import add_at, shaped, wide
 
 _BAG_MAX = 2
 
 
-def max_pool_backward(dims: int, grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
+def max_pool_backward(dims: int, grad_output: Tensor, self: Tensor, *arguments: object) -> Tensor:
     """The maximum of each window gets the window's gradient.
 
     Args:
         dims: of a plane, 2 or 3.
         grad_output: (*planes, *pooled), floating.
         self: (*planes, *whole); only its shape, dtype and memory format count.
-        indices: (*planes, *pooled), int64: where in its plane each maximum is.
+        arguments: last (*planes, *pooled), int64: where in its plane each maximum is. Sizes of windows stand before it.
 
     Returns:
         Of the shape, dtype and memory format of `self`; added up in float32 for half types.
     """
-    return at_planes(grad_output, indices, self, dims)
-
-
-def fractional_max_pool_backward(
-    dims: int, grad_output: Tensor, self: Tensor, kernel_size: object, output_size: object, indices: Tensor
-) -> Tensor:
-    """The same for windows whose places were drawn."""
-    return at_planes(grad_output, indices, self, dims)
-
-
-def max_pool3d_backward(grad_output: Tensor, self: Tensor, *arguments: object) -> Tensor:
-    """The same; the indices come last, after the sizes of the window."""
     indices = arguments[-1]
     assert isinstance(indices, Tensor)
-    return at_planes(grad_output, indices, self, 3)
+    place, planes = self.shape[-dims:].numel(), self.shape[:-dims].numel()
+    first = torch.arange(planes, device=indices.device).mul_(place).unsqueeze(1)
+    keys = indices.reshape(planes, -1) + first
+    found = add_at(planes * place, keys.flatten(), wide(grad_output).flatten())
+    return shaped(found.view(self.shape), self)
 
 
 def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[int], *sizes: object) -> Tensor | None:

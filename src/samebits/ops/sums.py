@@ -40,23 +40,6 @@ def add_at(size: int, keys: Tensor, values: Tensor) -> Tensor:
     return values.new_zeros(size, *values.shape[1:]).index_add_(0, keys, values)
 
 
-def at_planes(values: Tensor, indices: Tensor, like: Tensor, dims: int) -> Tensor:
-    """The sum of the values at each place of a plane.
-
-    Args:
-        values: (*planes, *pooled), floating.
-        indices: of the same shape, int64; each counts the places of its own plane.
-        like: (*planes, *whole), for the shape and dtype of the result.
-        dims: how many of the last dimensions make a plane.
-    """
-    place = like.shape[-dims:].numel()
-    planes = like.shape[:-dims].numel()
-    first = torch.arange(planes, device=indices.device).mul_(place).unsqueeze(1)
-    keys = indices.reshape(planes, -1) + first
-    found = add_at(planes * place, keys.flatten(), wide(values).flatten())
-    return shaped(found.view(like.shape), like)
-
-
 def shaped(found: Tensor, like: Tensor) -> Tensor:
     """The same values in the dtype and the memory format of another tensor, as torch's kernels return them."""
     return found.to(like.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(like))

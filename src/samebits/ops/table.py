@@ -61,11 +61,8 @@ TABLE = (
     *(Replacement(f"grid_sampler_{dims}d_backward", grids.grid_sampler_backward) for dims in (2, 3)),
     Replacement("cudnn_grid_sampler_backward", grids.cudnn_grid_sampler_backward),
     Replacement("avg_pool3d_backward", planes.avg_pool3d_backward),
-    Replacement("max_pool3d_with_indices_backward", indices.max_pool3d_backward),
-    *(
-        Replacement(f"fractional_max_pool{dims}d_backward", partial(indices.fractional_max_pool_backward, dims))
-        for dims in (2, 3)
-    ),
+    Replacement("max_pool3d_with_indices_backward", partial(indices.max_pool_backward, 3)),
+    *(Replacement(f"fractional_max_pool{dims}d_backward", partial(indices.max_pool_backward, dims)) for dims in (2, 3)),
     Replacement("_ctc_loss_backward", losses.ctc_loss_backward),
     Replacement("_ctc_loss_backward.Tensor", losses.ctc_loss_backward),
     *(Replacement(f"reflection_pad{dims}d_backward", planes.reflection_pad_backward) for dims in (1, 3)),
