@@ -127,6 +127,14 @@ def is_own_file(path: str) -> bool:
     return path.startswith(_OWN)
 
 
+def foreign_frame() -> FrameType:
+    """The nearest frame that is not ours; there is one around whatever we are called by."""
+    frame = sys._getframe(1)
+    while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
 def user_site(start: FrameType | None = None) -> Site | None:
     """The nearest frame that is the user's, walking outwards; None when a library acted on its own.
 

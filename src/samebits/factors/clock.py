@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from samebits.base.sites import is_own_file, is_user_file
+from samebits.base.sites import foreign_frame, is_user_file
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.datetimes import report_another_now
@@ -115,7 +114,7 @@ class _Clock:
         tick = TICK_NS + TICK_NS * (count - 1) // (count + 99)
         if self.context.setting.steady:
             slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + TICK_NS // count)
-        elif _reader().startswith("<timeit"):
+        elif foreign_frame().f_code.co_filename.startswith("<timeit"):
             tick *= TIMED_TICKS
         self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)
 
@@ -203,13 +202,5 @@ class _Clock:
 
 def _is_read_by_library() -> bool:
     """Whether code of a library asks for itself; text that it made code of, as `timeit` does, asks for its caller."""
-    path = _reader()
+    path = foreign_frame().f_code.co_filename
     return not (path.startswith("<") or is_user_file(path))
-
-
-def _reader() -> str:
-    """The file whose code asks for the time."""
-    frame = sys._getframe(1)
-    while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code.co_filename

@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
-from samebits.base.sites import Site, is_own_file, user_site
+from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.imports import when_loaded
 from samebits.factors.patching import PatchedFunction
@@ -408,11 +408,3 @@ class _NoRoomError(Exception):
 def _is_made_by_tempfile() -> bool:
     """Whether `tempfile` makes up a name right now, which no other run comes upon."""
     return foreign_frame().f_globals.get("__name__") == "tempfile"
-
-
-def foreign_frame() -> FrameType:
-    """The nearest frame that is not ours; there is one around whatever we are called by."""
-    frame = sys._getframe(1)
-    while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame

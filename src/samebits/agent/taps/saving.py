@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
 from samebits.agent.events import Event, Tell
-from samebits.agent.taps.files import activity, foreign_frame, look_into
+from samebits.agent.taps.files import activity, look_into
 from samebits.agent.taps.listening import listen
-from samebits.base.sites import Site, is_user_file, user_site
+from samebits.base.sites import Site, foreign_frame, is_user_file, user_site
 from samebits.factors.imports import forget, when_loaded
 
 Direction = Literal["saved", "loaded"]
