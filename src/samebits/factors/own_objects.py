@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FunctionType
 
 from samebits.base.sites import is_user_file, user_modules, without_own_frames
-from samebits.factors.context import FactorContext, exchange_method
+from samebits.factors.context import FactorContext
 
 # Where CPython keeps the functions in C: that of a class behind its head and twelve other entries (PyTypeObject), and
 # that which a method shows to Python (PyWrapperDescrObject).
@@ -48,8 +48,7 @@ class OwnObjects:
             if cls.__weakrefoffset__ and _is_the_users(cls):
                 self._change(cls, numbers)
 
-        exchange_method(object, "__init_subclass__", classmethod(init_subclass))
-        context.undo.callback(exchange_method, object, "__init_subclass__", original)
+        context.set_method(object, "__init_subclass__", classmethod(init_subclass))
 
     def _change(self, cls: type, function: int) -> None:
         hashes = _word(id(cls) + _HASH_OF_CLASS)

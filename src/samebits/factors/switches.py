@@ -71,8 +71,7 @@ class TorchFlag(TorchSetting):
                 setter(value)
 
         held = context.replace(torch._C, setter.__name__, turned)
-        context.undo.callback(setattr, switch, "setter", setter)
-        switch.setter = held
+        change(context, switch, "setter", held)
 
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         on = bool(attrgetter(self.flag)(torch))
