@@ -68,6 +68,7 @@ class _Measuring:
         self.request, self.home, self.announce = request, home, announce
         self.pool = RunPool(request, home, self._watch)
         self.runner = Runner(request.command, self.pool.workspace)
+        self.threads = ThreadPoolExecutor(64)
         self.began = time.monotonic()
         self.deadline = self.began + request.budget
         self.block = 1
@@ -81,9 +82,9 @@ class _Measuring:
 
     def costs(self) -> Costs:
         """All of it; whatever comes in between, no run is left behind."""
-        with ThreadPoolExecutor(64) as threads:
+        with self.threads:
             try:
-                return self._costs(threads)
+                return self._costs()
             finally:
                 for arm in self.arms.values():
                     arm.give_up()
@@ -106,8 +107,8 @@ class _Measuring:
             ran=() if number is None else tuple(self.arms),
         )
 
-    def _costs(self, threads: ThreadPoolExecutor) -> Costs:
-        plain = self._first(threads)
+    def _costs(self) -> Costs:
+        plain = self._first()
         ready: dict[str, Any] = plain.ready or {}
         self.start_seconds = time.monotonic() - self.began
         if ready.get("ranks", 1) > 1:
@@ -126,9 +127,9 @@ class _Measuring:
         wanted, left_out = affordable(wanted, self._left(), self.start_seconds, at_once)
         # Time is kept for looking whether the default set can do without what costs most.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
-        self._measure(wanted, plain, threads, until)
+        self._measure(wanted, plain, until)
         if self._left() >= 3 * self.start_seconds:
-            self._measure(cheaper(self.prices), None, threads, self.deadline)
+            self._measure(cheaper(self.prices), None, self.deadline)
         self._need_blocks(plain)
         self.prices += left_out
         self.impossible = tuple(impossible)
@@ -148,20 +149,20 @@ class _Measuring:
 
     # ---- runs
 
-    def _arm(self, candidate: Candidate, threads: ThreadPoolExecutor, doing: str) -> Arm:
+    def _arm(self, candidate: Candidate, doing: str = "") -> Arm:
         """A paced run that has taken its first steps, or never will; alone, since the first step is timed."""
         # It waits while others start; only one that is not ended otherwise is ended by this.
         timeout = max(1.0, self._left()) + 10 * self.start_seconds + 60
         path = self.home / f"turns-{len(self.arms) + 1}-{candidate.label.replace(',', '').replace(' ', '-')}"
-        arm = Arm(candidate.plan(self.request, paced=True), path, self.runner, threads, timeout)
+        arm = Arm(candidate.plan(self.request, paced=True), path, self.runner, self.threads, timeout)
         label = candidate.label if candidate.label not in self.arms else f"{candidate.label}, again"
         self.arms[label] = arm
-        arm.wait_until_ready(self.deadline, partial(self.announce, doing))
+        arm.wait_until_ready(self.deadline, partial(self.announce, doing or f"starting: {candidate.label}"))
         return arm
 
-    def _first(self, threads: ThreadPoolExecutor) -> Arm:
+    def _first(self) -> Arm:
         """A run with nothing pinned, ready; raises where there is none."""
-        arm = self._arm(NATURAL, threads, "starting the script")
+        arm = self._arm(NATURAL, "starting the script")
         if arm.ready is not None:
             return arm
         warm_up = self.request.warm_up
@@ -197,15 +198,13 @@ class _Measuring:
 
     # ---- turns
 
-    def _measure(
-        self, wanted: Sequence[Candidate], plain: Arm | None, threads: ThreadPoolExecutor, deadline: float
-    ) -> None:
+    def _measure(self, wanted: Sequence[Candidate], plain: Arm | None, deadline: float) -> None:
         """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
         groups = in_groups(wanted, _fitting(plain))
         for number, group in enumerate(groups):
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
-            first = plain if number == 0 and plain is not None else self._arm(NATURAL, threads, "starting: nothing")
-            arms = [first, *(self._arm(one, threads, f"starting: {one.label}") for one in group)]
+            first = plain if number == 0 and plain is not None else self._arm(NATURAL)
+            arms = [first, *map(self._arm, group)]
             again = self._again([*([] if self.baseline else [NATURAL]), *group])
             self._take_turns([arm for arm in arms if arm.ready is not None], until)
             prices = [
