@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -73,13 +75,13 @@ def grid_sampler_backward(
         for tap, size in zip(corner, sizes, strict=True):
             place = place * size + tap.index
         if output_mask[0]:
-            weight = _multiplied([tap.weight for tap in corner])
+            weight = reduce(mul, [tap.weight for tap in corner])
             into += add_at(count * plane, (place + first).flatten(), rows * weight.reshape(-1, 1))
         if output_mask[1] and interpolation_mode != _NEAREST:
             along = _over_channels(values.gather(2, place.unsqueeze(1).expand(-1, channels, -1)) * grad)
             for dim, tap in enumerate(corner):
                 others = [one.weight for number, one in enumerate(corner) if number != dim]
-                slopes[dim] += along * _multiplied([tap.slope, *others])
+                slopes[dim] += along * reduce(mul, [tap.slope, *others])
     found = into.view(count, plane, channels).transpose(1, 2).reshape(input.shape)
     slope = torch.stack(slopes[::-1], -1).view(grid.shape).to(grid.dtype)
     return (shaped(found, input) if output_mask[0] else None), (slope if output_mask[1] else None)
@@ -88,13 +90,6 @@ def grid_sampler_backward(
 def cudnn_grid_sampler_backward(self: Tensor, grid: Tensor, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """The same as cuDNN samples: linear, zeros outside, corners aligned."""
     return grid_sampler_backward(grad_output, self, grid, _LINEAR, _ZEROS, True, (True, True))
-
-
-def _multiplied(factors: Sequence[Tensor]) -> Tensor:
-    result = factors[0]
-    for factor in factors[1:]:
-        result = result * factor
-    return result
 
 
 def _over_channels(x: Tensor) -> Tensor:
