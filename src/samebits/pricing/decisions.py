@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from samebits.base.errors import BudgetError
-from samebits.pricing.plan import Candidate, default_set
+from samebits.pricing.plan import DEFAULT_SET, Candidate, default_set
 from samebits.pricing.prices import Price
 
 ROUNDS = 60
@@ -37,7 +37,7 @@ def affordable(
     each = start_seconds * (1 + 1 / at_once)
     count = max(1, int((STARTS_SHARE * left - start_seconds) / each))
     needed = math.ceil((start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
-    why = f"there was no time for it; give --budget {math.ceil(needed)} or more"
+    why = f"there was no time for it; give --budget {needed} or more"
     return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
 
 
@@ -58,7 +58,7 @@ def is_enough(rounds: int, others_have_more: Sequence[bool], is_late: bool) -> b
 
 def cheaper(prices: Sequence[Price]) -> list[Candidate]:
     """The default set repeats, and some of its pins cost something: the sets without them, to see whether they do."""
-    whole = next((price for price in prices if price.candidate.label == default_set().label), None)
+    whole = next((price for price in prices if price.candidate.label == DEFAULT_SET), None)
     if whole is None or not whole.repeats:
         return []
     costly = [

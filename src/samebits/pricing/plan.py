@@ -17,7 +17,6 @@ from samebits.runfolder.spec import RunSpec
 
 DEFAULT_BUDGET = 80.0
 DEFAULT_WARM_UP = 20
-NOTHING = "nothing"
 DEFAULT_SET = "default set"
 
 
@@ -88,7 +87,7 @@ class Candidate:
         return replace(spec, paced_from=request.warm_up) if paced else replace(spec, stop_after=request.warm_up - 1)
 
 
-NATURAL = Candidate(NOTHING)
+NATURAL = Candidate("nothing")
 
 
 def default_set(leave: Iterable[str] = ()) -> Candidate:
