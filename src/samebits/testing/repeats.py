@@ -54,8 +54,8 @@ class RecordedCall:
 def recorded_call(
     folder: Path,
     function: Callable[..., object],
-    args: Sequence[object] = (),
-    kwargs: Mapping[str, object] | None = None,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
     entering: Entering | None = None,
 ) -> RecordedCall:
     """Call a function, and know what it did; what it raises is raised.
@@ -64,11 +64,10 @@ def recorded_call(
     """
     from samebits.agent.outcome import digests_of_reach, digests_of_result
 
-    named = dict(kwargs or {})
     with _threads_noted() as threads, record(folder / _RUN, level="op"):
-        result = function(*args, **named)
+        result = function(*args, **kwargs)
     entered = () if entering is None else tuple(entering.lines())
-    left = Left(digests_of_result(result), digests_of_reach(function, args, named), tuple(threads), entered)
+    left = Left(digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads), entered)
     (folder / _LEFT).write_text(json.dumps(to_data(left)), encoding="utf-8")
     return read_call(folder)
 
