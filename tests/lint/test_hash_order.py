@@ -393,6 +393,38 @@ SNIPPETS = {
         result = list(seen), list(more)
     """,
     "one_string_among_integers": "result = list({1, 'cat', 'dog', 'owl', 'cow'})  # <-",
+    "sorted_by_their_places": "result = sorted(set(words), key=words.index)",
+    "handed_on_by_many": """
+        class Node:
+            def __init__(self, name):
+                self.name, self.near = name, set()
+
+        def walk(root):
+            found, waiting = [root], [root]
+            while waiting:
+                for other in waiting.pop().near:  # <-
+                    found.append(other.name)
+            return found
+
+        def order(nodes):
+            return walk(nodes[0])
+
+        def make():
+            nodes = [Node(word) for word in words[:2]]
+            nodes[0].near.update(words)
+            nodes[0].near = {Word(word) for word in nodes[0].near}
+            return nodes, 0
+
+        class Word:
+            def __init__(self, name):
+                self.name = name
+
+            def __hash__(self):
+                return hash(self.name)
+
+        made = [make() for _ in range(2)]
+        result = [order(nodes) for nodes, _ in made]
+    """,
     # ---- sums
     "sum_of_floats": """
         scores = {word: 0.1 * index for index, word in enumerate(words)}

@@ -27,7 +27,7 @@ _BLIND |= {"union", "intersection", "difference", "symmetric_difference", "diffe
 _BLIND |= {"isdisjoint", "issubset", "issuperset", "fsum", "isin", "nlargest", "nsmallest"}
 _BLIND_IN_NUMPY = {"np.unique", "np.sort", "numpy.unique", "numpy.sort"}
 CHOOSING = {"sorted", "min", "max", "nlargest", "nsmallest"}  # blind, unless a key lets members tie
-_TOTAL_KEYS = {"str", "repr", "int", "float", "ord", "fspath"}
+_TOTAL_KEYS = {"str", "repr", "int", "float", "ord", "fspath", "index"}
 # These give back what they are given.
 _KEEPING = {"copy", "deepcopy", "tqdm", "track"}
 # These see the order. What comes out of them can still be levelled, as in `sorted(list(words))`, unless it is ranked.
