@@ -1,13 +1,18 @@
 """Distances between kept tensors: counted in elements and in units in the last place."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from samebits.comparison.values import distance, distance_of_results
+from samebits.comparison.values import Distance, distance, distance_of_results
+from samebits.report.places import distance_words
 from samebits.runfolder.tensors import Kept, keep, read_kept, write_tensors
+
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def kept(tensor: torch.Tensor) -> Kept:
@@ -15,7 +20,7 @@ def kept(tensor: torch.Tensor) -> Kept:
     return Kept(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_the_next_float_is_one_unit_away(dtype: torch.dtype) -> None:
     """One element moved to its neighbour: 1 of 4, 1 ULP; the unmoved twin: nothing."""
     a = torch.tensor([1.0, -2.0, 0.5, 3.0]).to(dtype)
@@ -44,12 +49,63 @@ def test_units_are_counted_across_zero() -> None:
     assert across.max_ulp == 3
 
 
-def test_nan_against_a_number_has_no_units() -> None:
-    """Nothing is claimed where the question makes no sense."""
-    found = distance(kept(torch.tensor([1.0, float("nan")])), kept(torch.tensor([1.0, 2.0])))
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_finite_number_has_no_units(number: float, dtype: torch.dtype) -> None:
+    """Nothing is claimed where the question makes no sense; against itself it is the same bits."""
+    strange = kept(torch.tensor([1.0, number]).to(dtype))
+
+    assert distance(strange, kept(torch.tensor([1.0, 2.0]).to(dtype))) == Distance(1, 2)
+    assert distance(strange, strange) == Distance(0, 2, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "units", "told"),
+    [
+        (torch.float32, 1 << 16, 1 << 16),
+        (torch.float32, 1 << 17, None),
+        # With few digits neighbours are far apart.
+        (torch.bfloat16, 4, 4),
+        (torch.bfloat16, 5, None),
+    ],
+)
+def test_units_are_told_where_they_mean_something(dtype: torch.dtype, units: int, told: int | None) -> None:
+    """Between unrelated values they only count how many floats there are."""
+    a = torch.ones(1, dtype=dtype)
+    b = (a.view(torch.int32 if dtype.itemsize == 4 else torch.int16) + units).view(dtype)
+
+    found = distance(kept(a), kept(b))
 
     assert found is not None
-    assert (found.elements, found.max_ulp, found.max_relative) == (1, None, None)
+    assert found.max_ulp == told
+
+
+def test_unrelated_tensors_have_no_units() -> None:
+    """Neither as text nor as data; the twin, one rounding apart, has."""
+    a = kept(torch.tensor([1.0, 2.0]))
+    other, near = distance(a, kept(torch.tensor([-1.0, 2.0]))), distance(a, kept(torch.tensor([1.0 + 2**-23, 2.0])))
+
+    assert (other, near) == (Distance(1, 2, None, 2.0), Distance(1, 2, 1, 2**-23 / (1 + 2**-23)))
+    assert "ULP" not in distance_words(other)
+    assert "by at most 1 ULP" in distance_words(near)
+
+
+def test_the_largest_numbers_stay_finite() -> None:
+    """Their difference overflows, their relative difference does not."""
+    large = torch.tensor([1.7e308], dtype=torch.float64)
+    found = distance(kept(large), kept(-large))
+
+    assert found == Distance(1, 1, None, 2.0)
+    assert json.dumps(asdict(found), allow_nan=False)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "uint16", "uint64", "float8_e4m3fn"])
+def test_elements_are_counted_and_not_bytes(dtype: str) -> None:
+    """Of types that have no units, too."""
+    width = getattr(torch, dtype).itemsize
+    a, b = (Kept(dtype, (3,), bytes([first] * width + [0] * 2 * width)) for first in (0, 7))
+
+    assert distance(a, b) == Distance(1, 3)
 
 
 def test_integers_are_counted() -> None:

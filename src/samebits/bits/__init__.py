@@ -1,1 +1,1 @@
-"""The bits of tensors: digests, and how far two floats are apart."""
+"""The bits of tensors as 64-bit digests."""

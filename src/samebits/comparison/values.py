@@ -10,8 +10,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from samebits.bits.ulp import BITS, ulp_between, ulp_worth_reporting
 from samebits.runfolder.tensors import Kept, read_tensors
+
+# Values that are farther apart are other values: the floats between them say nothing.
+ROUNDING = 0.01
+# So few units are rounding whatever the values: next to zero and in bfloat16, neighbours are far apart.
+FEW = 4
+_BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}
 
 
 @dataclass(frozen=True)
@@ -21,8 +26,8 @@ class Distance:
     Attributes:
         elements: how many differ in any bit.
         total: how many there are.
-        max_ulp: the largest distance in units in the last place (`bits.ulp`); None where that means nothing
-            (integers, NaN against a number, values that have nothing to do with each other).
+        max_ulp: the largest distance in units in the last place; None where that means nothing (integers, NaN against
+            a number, values that have nothing to do with each other).
         max_relative: the largest |a - b| / max(|a|, |b|); None where there is none (integers, NaN).
     """
 
@@ -42,9 +47,9 @@ def distance(a: Kept, b: Kept) -> Distance | None:
     if importlib.util.find_spec("numpy") is None or (a.dtype, a.shape) != (b.dtype, b.shape):
         return None
     np: ModuleType = importlib.import_module("numpy")
-    if a.dtype not in BITS:
+    if a.dtype not in _BITS:
         return _counted(np, a, b)
-    kind = f"<u{BITS[a.dtype] // 8}"
+    kind = f"<u{_BITS[a.dtype] // 8}"
     left, right = np.frombuffer(a.raw, kind), np.frombuffer(b.raw, kind)
     unequal = left != right
     count, total = int(unequal.sum()), int(unequal.size)
@@ -55,9 +60,8 @@ def distance(a: Kept, b: Kept) -> Distance | None:
     if not (np.isfinite(x) & np.isfinite(y)).all():
         return Distance(count, total)
     relative = float(_relative(np, x, y).max())
-    at = _farthest(np, left, right, BITS[a.dtype])
-    ulp = ulp_between(int(left[at]), int(right[at]), a.dtype)
-    return Distance(count, total, ulp_worth_reporting(ulp, relative), relative)
+    ulp = _units(np, left, right, _BITS[a.dtype])
+    return Distance(count, total, ulp if relative < ROUNDING or ulp <= FEW else None, relative)
 
 
 def distance_of_results(a: Path, b: Path) -> Distance | None:
@@ -92,14 +96,17 @@ def _numbers(np: ModuleType, raw: Any, dtype: str) -> object:
     return raw.view({"float64": "<f8", "float32": "<f4", "float16": "<f2"}[dtype]).astype("<f8")
 
 
-def _farthest(np: ModuleType, left: object, right: object, bits: int) -> int:
-    """Which pair is farthest apart, found in floating point; it is measured exactly afterwards."""
-    sign = np.uint64(1 << (bits - 1))
-    mask = np.uint64((1 << (bits - 1)) - 1)
+def _units(np: ModuleType, left: object, right: object, bits: int) -> int:
+    """How many steps it is from one float to the other, for the two that are farthest apart.
+
+    Floats stand in a row, -0.0 just below 0.0, because their bits differ: so 0 units are the same bits and nothing
+    else. (Where the two zeros count as one number, numbers of opposite sign are one unit closer.)
+    """
 
     def place(raw: Any) -> Any:
-        wide = raw.astype("<u8")
-        size = (wide & mask).astype("<f8")
-        return np.where(wide & sign != 0, -1 - size, size)
+        whole = raw.view(f"<i{bits // 8}").astype("<i8")
+        return np.where(whole < 0, -1 - (whole & ((1 << bits - 1) - 1)), whole)
 
-    return int(np.abs(place(left) - place(right)).argmax())
+    x, y = place(left), place(right)
+    # Two doubles may be farther apart than a number with a sign can say.
+    return int((np.maximum(x, y).view("<u8") - np.minimum(x, y).view("<u8")).max())
