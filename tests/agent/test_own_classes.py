@@ -210,7 +210,7 @@ def test_what_is_not_seen_is_said_once(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         (tmp_path / f"{number}").mkdir()
         journal = Journal(tmp_path / f"{number}")
-        journal.note(Cut("backward", 0))
+        journal.note(Cut("backward"))
         journal.note(Unseen.written([f"log-{number}71.txt", "all.txt"]))
         journal.note(Unseen("what a socket said"))
     folders = [tmp_path / f"{number}" for number in (1, 2, 3)]

@@ -16,7 +16,6 @@ from samebits.runfolder.notes import (
     Journal,
     Note,
     Seeded,
-    Stopped,
     Unseen,
     Variable,
     Witnessed,
@@ -95,7 +94,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
 @pytest.mark.parametrize(
     "note",
     [
-        notes.Started("/bin/python", "3.10", ("python", "t.py"), 3, 2**47),
+        notes.Started("/bin/python", ("python", "t.py"), 3, 2**47),
         notes.Observed({"torch": "2.6", "numpy": None}, {"clock": InEffect("pinned", "0")}, 1, "/t.py"),
         Witnessed("clock", None, "time.time"),
         Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
@@ -105,7 +104,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         *(notes.Files(("/t.py",), "/t.py"), notes.Overridden("clock", "it was set"), notes.Used(("cuda",))),
         *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),
         *(notes.Replaced("put_", 3), notes.Replaced("put_", 3, Site("/t.py", 3))),
-        *(Ended(), Ended(0, 3), Stopped(3), Cut("forward", 1)),
+        *(Ended(), Ended(3), Cut("forward")),
     ],
     ids=lambda note: note.note,
 )
@@ -134,7 +133,7 @@ def test_threads_and_forks_lose_and_double_nothing(tmp_path: Path) -> None:
 
     def write(first: int) -> None:
         for number in range(first, first + 2000):
-            journal.note(Stopped(number))
+            journal.note(Ended(number))
 
     threads = [threading.Thread(target=write, args=(first,)) for first in range(0, 8000, 2000)]
     for thread in threads:
@@ -144,5 +143,5 @@ def test_threads_and_forks_lose_and_double_nothing(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
 
-    assert sorted(note.step for note in read_notes(tmp_path, Stopped)) == list(range(8000))
+    assert sorted(note.stopped_after or 0 for note in read_notes(tmp_path, Ended)) == list(range(8000))
     assert len(list(read_notes(tmp_path, Cut))) == 3

@@ -157,10 +157,10 @@ class Log:
         self._queue_row("step")
         if cut not in self._cuts:
             self._cuts.add(cut)
-            self.journal.note(Cut(cut, self.rank))
+            self.journal.note(Cut(cut))
         if self.step == 0:
             self.journal.note(Files(tuple(user_files())))
-            self.journal.note(ComputedIn(environment_now(), self.rank))
+            self.journal.note(ComputedIn(environment_now()))
         if self.leash.is_asked_for(self.step) or len(self._queue) >= ROWS_WAITING or self._is_due():
             self.flush()
         self.step += 1

@@ -98,7 +98,7 @@ class Pacer:
         done.flush()
         self.block = self.left = int(go.readline().strip() or 0)
         if self.left == 0:
-            end_process(self.recorder.journal, self.steps - 1, 0)
+            end_process(self.recorder.journal, self.steps - 1)
         self.block_began = time.perf_counter()
 
 

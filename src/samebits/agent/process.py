@@ -56,8 +56,7 @@ def start(plan_path: str) -> None:
     place = read_place(journal.folder) or Place("", "")
     if place.copy:
         _move_into(place)
-    python = platform.python_version()
-    journal.note(Started(sys.executable, python, tuple(sys.orig_argv), os.getpid(), stack_of()))
+    journal.note(Started(sys.executable, tuple(sys.orig_argv), os.getpid(), stack_of()))
     path = rank_path() if plan.per_rank else ()
 
     def witnessed(witness: Witness) -> None:
@@ -226,4 +225,4 @@ class _Agent:
             yield Unseen(f"process {self.pid}: {message}")
         texts = () if self.files is None else tuple(self.files.texts())
         yield Files(tuple(user_files()), user_script(), texts)
-        yield Ended(current_rank())
+        yield Ended()

@@ -32,7 +32,7 @@ from samebits.agent.used import end_process
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
-from samebits.runfolder.notes import Journal, Stopped, Unseen
+from samebits.runfolder.notes import Journal, Unseen
 from samebits.runfolder.spec import OpWindow, RunSpec
 
 # A process that leaves by `os._exit` waits no longer for what is still to be written.
@@ -286,13 +286,11 @@ class Recorder:
         if is_last:
             # Everything that was asked for is on disk: end the process here, or this recording where others may follow.
             lane.log.close(complete=False)
-            if lane.is_split:
-                self.journal.note(Stopped(lane.log.step - 1, lane.log.rank))
-            else:
+            if not lane.is_split:
                 # What other threads were doing is left in the middle: it is no row to compare with.
                 for other in self.lanes:
                     other.log.close(complete=False)
-                end_process(self.journal, lane.log.step - 1, lane.log.rank)
+                end_process(self.journal, lane.log.step - 1)
         if lane.ops is not None and not lane.log.broken:
             lane.ops.begin_step(lane.log.step)
 

@@ -42,11 +42,11 @@ def notes_of_use() -> Iterator[Note]:
     yield Used(tuple(what_was_used()))
 
 
-def end_process(journal: Journal, last_step: int, rank: int) -> None:
+def end_process(journal: Journal, last_step: int) -> None:
     """End this process after a step, on purpose; what the program printed so far is written."""
     for note in notes_of_use():
         journal.note(note)
-    journal.note(Ended(rank, last_step))
+    journal.note(Ended(last_step))
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

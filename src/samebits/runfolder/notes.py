@@ -55,7 +55,6 @@ class Started(Note, note="start"):
     """
 
     executable: str
-    python: str = ""
     argv: tuple[str, ...] = ()
     pid: int = 0
     stack: int = 0
@@ -259,16 +258,7 @@ class Failed(Note, note="error"):
 class Ended(Note, note="end"):
     """The process came to its end; `stopped_after` is the step after which samebits ended it on purpose."""
 
-    rank: int | None = None
     stopped_after: int | None = None
-
-
-@dataclass(frozen=True)
-class Stopped(Note, note="stopped"):
-    """One training of several was recorded as far as was asked for; the process continued."""
-
-    step: int
-    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -276,7 +266,6 @@ class Cut(Note, note="cut"):
     """What steps are cut at: `optimizer`, `backward` or `forward`."""
 
     cut: str
-    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -284,7 +273,6 @@ class ComputedIn(Note, note="environment"):
     """What the process computed with, as it was when the first step was done."""
 
     environment: Environment = field(default_factory=Environment)
-    rank: int = 0
 
 
 @dataclass(frozen=True)
