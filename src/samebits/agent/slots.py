@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import random
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from samebits.base.modules import inner_modules
 from samebits.base.sites import is_user_file
 from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import PackingError, pack
+from samebits.rng.search import generator_types
 
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
@@ -117,7 +117,7 @@ class _Walk:
 
     def _thing(self, path: str, value: object, within: str, depth: int) -> None:
         kinds = torch.optim.lr_scheduler
-        if _is_generator(value):
+        if isinstance(value, generator_types()):
             handle = handle_of(value)
             self.add(path, "generators", handle.state(), handle.restore)
         elif isinstance(value, torch.nn.Module):
@@ -204,12 +204,6 @@ def _is_plain(value: object) -> bool:
     except (PackingError, RecursionError, ValueError):
         return False
     return True
-
-
-def _is_generator(value: object) -> bool:
-    numpy = sys.modules.get("numpy.random")
-    kinds = () if numpy is None else (numpy.Generator, numpy.RandomState, numpy.BitGenerator)
-    return isinstance(value, (random.Random, torch.Generator, *kinds))
 
 
 def _refill(value: Any, new: Any) -> None:
