@@ -15,7 +15,7 @@ from samebits.runfolder.steps import Recording
 def record_in(folder: Path, work: Callable[[], object], spec: RunSpec) -> None:
     """Record `work` in a folder that is made where it is not there."""
     folder.mkdir(exist_ok=True)
-    recorder = Recorder(folder, spec, Journal(folder))
+    recorder = Recorder(spec, Journal(folder))
     if spec.resume is not None:
         Interruption(recorder, spec.resume)
     recorder.install()

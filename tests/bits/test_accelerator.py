@@ -173,7 +173,7 @@ def train(steps: int = 3) -> None:
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[Recorder]:
-    made = Recorder(tmp_path, RunSpec(), Journal(tmp_path))
+    made = Recorder(RunSpec(), Journal(tmp_path))
     made.install()
     yield made
     made.uninstall()
@@ -301,7 +301,7 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log.Log, "add", add)
-        recorder = Recorder(tmp_path, RunSpec(), Journal(tmp_path))
+        recorder = Recorder(RunSpec(), Journal(tmp_path))
         recorder.install()
         one = graph()
         captured_training(one, replays=2)
@@ -322,7 +322,7 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
 
 def test_a_replay_that_does_not_train_is_no_step(graph: type[Graph], tmp_path: Path) -> None:
     """Graphed forwards and backwards within a plain loop: as many steps as the optimizer takes."""
-    recorder = Recorder(tmp_path, RunSpec(), Journal(tmp_path))
+    recorder = Recorder(RunSpec(), Journal(tmp_path))
     recorder.install()
     one = graph()
     one.capture_begin()

@@ -36,7 +36,7 @@ def kept(work: Callable[[], Any], op: str, folder: Path) -> Path:
         RunFolder(path).write_manifest({"status": "ended"})
         journal = Journal(path)
         journal.note(Started(sys.executable))
-        recorder = Recorder(path, RunSpec(ops=OpWindow(keep=keep)), journal)
+        recorder = Recorder(RunSpec(ops=OpWindow(keep=keep)), journal)
         recorder.install()
         work()
         recorder.finish()

@@ -127,7 +127,7 @@ class Keeping(_Moments):
     def close(self) -> None:
         if self.is_open:
             super().close()
-            write(kept_at(self.recorder.folder, self.recorder.main.log.rank), self.moments, self.tensors)
+            write(kept_at(self.recorder.journal.folder, self.recorder.main.log.rank), self.moments, self.tensors)
 
 
 class GivingBack(_Moments):

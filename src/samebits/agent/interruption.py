@@ -110,9 +110,10 @@ class Interruption:
         with suppress(SamebitsError, OSError):
             rank, world_size = current_world()
             if world_size > 1:
-                (self.recorder.folder / f"stopped.{rank}").touch()
+                folder = self.recorder.journal.folder
+                (folder / f"stopped.{rank}").touch()
                 end = time.monotonic() + WAIT_SECONDS
-                while len(list(self.recorder.folder.glob("stopped.*"))) < world_size and time.monotonic() < end:
+                while len(list(folder.glob("stopped.*"))) < world_size and time.monotonic() < end:
                     time.sleep(0.01)
 
 

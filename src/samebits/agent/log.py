@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from pathlib import Path
 from typing import Any, cast
 
 from samebits.agent.environment import environment_now
@@ -68,20 +67,19 @@ class Log:
 
     def __init__(
         self,
-        folder: Path,
         spec: RunSpec,
         journal: Journal,
         lane_id: LaneId | None,
         at_end: Callable[[], None],  # of a child of multiprocessing
     ) -> None:
-        self.folder, self.spec, self.journal = folder, spec, journal
+        self.spec, self.journal = spec, journal
         self.step = 0  # the one in the making
         self.broken = False  # nothing can be written any more, or everything has been
         # Stream → how many came so far in this step.
         self.counts: Counter[str] = Counter()
         self.writer: Writer | None = None
         # Of several trainings of a process only the last step that was asked for counts.
-        self.leash = Leash(folder, RunSpec(stop_after=spec.stop_after))
+        self.leash = Leash(journal.folder, RunSpec(stop_after=spec.stop_after))
         self._row = _Row()
         self._queue: list[_Row] = []
         self._cuts: set[str] = set()
@@ -133,7 +131,7 @@ class Log:
         step, names = self.spec.keep_step, self.spec.keep_names
         wanted = [pair for pair in held if not names or pair[0] in names]
         if wanted and step is not None and stream in self.spec.keep_streams:
-            values.keep(self.folder / "values", self.rank, step, stream, wanted)
+            values.keep(self.journal.folder / "values", self.rank, step, stream, wanted)
 
     def add_numbers(self, named: Iterable[Named]) -> None:
         """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
@@ -216,7 +214,7 @@ class Log:
     def opened(self) -> Writer:
         """The file, made when the first row is there: by then the rank is known."""
         if self.writer is None:
-            self.writer = Writer(self.folder, self.rank, self.lane_id, DIGEST)
+            self.writer = Writer(self.journal.folder, self.rank, self.lane_id, DIGEST)
             # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log dies,
             # one training of many, nothing else ends.
             self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)

@@ -78,7 +78,7 @@ class Pacer:
             plan_of.cache_clear()
             devices.forget_peak()
         # The other end of both pipes is open already.
-        folder = self.recorder.folder
+        folder = self.recorder.journal.folder
         self._pipes = (folder / GO).open(encoding="utf-8"), (folder / DONE).open("w", encoding="utf-8")
         self._next_block(
             first_seconds=self.first_seconds,

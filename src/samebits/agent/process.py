@@ -180,7 +180,7 @@ class _Agent:
     def _begin_recording(self, files: FilesWatched) -> None:
         from samebits.agent.recorder import Recorder
 
-        recorder = Recorder(self.journal.folder, self.plan, self.journal)
+        recorder = Recorder(self.plan, self.journal)
         if self.plan.resume is not None:
             from samebits.agent.interruption import Interruption
 

@@ -14,7 +14,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import torch
 from torch.utils.data import get_worker_info
@@ -48,8 +47,8 @@ class ThreadState(CallDepth):
 class Recorder:
     """Records this process. One per process; a forked child begins a new one when it trains itself."""
 
-    def __init__(self, folder: Path, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
-        self.folder, self.spec, self.journal = folder, spec, journal
+    def __init__(self, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
+        self.spec, self.journal = spec, journal
         self._installed, self._graphs = ExitStack(), Graphs()
         # Others that are told, before a row takes up what happens and after it.
         self._first: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
@@ -196,10 +195,10 @@ class Recorder:
 
     def _new_lane(self, number: int = 1, is_own_thread: bool = False) -> Lane:
         lane_id = current_lane_id(number) if number > 1 or is_own_thread else None
-        log = Log(self.folder, self.spec, self.journal, lane_id, self.finish)
+        log = Log(self.spec, self.journal, lane_id, self.finish)
         lane = Lane(log, number, is_own_thread, self._died, self._end_row, self.note_once)
         if not lane.is_split:
-            log.leash = Leash(self.folder, self.spec)
+            log.leash = Leash(self.journal.folder, self.spec)
         if self.spec.ops is not None and get_worker_info() is None:
             if is_own_thread:
                 self.note_once("operations of threads other than the main one")

@@ -73,7 +73,7 @@ class record(ContextDecorator):
         }
         self._folder.write_manifest({**self._manifest, "status": "running"})
         spec = RunSpec(ops=OpWindow() if self._level == "op" else None)
-        self._recorder = Recorder(self._folder.path, spec, Journal(self._folder.path), threading.current_thread())
+        self._recorder = Recorder(spec, Journal(self._folder.path), threading.current_thread())
         self._recorder.install()
         _busy.append(self._here)
         return self._folder.path

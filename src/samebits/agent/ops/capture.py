@@ -84,7 +84,7 @@ class OpCapture:
         """After the call: compare with the other run; keep the operands where both diverge or where asked for."""
         parts = self.follow(row)
         if call.taken is not None and (parts or (row.step, row.index) in self._keep):
-            call.taken.keep(self._log.folder / OPERANDS, self._log.rank, call, row, made)
+            call.taken.keep(self._log.journal.folder / OPERANDS, self._log.rank, call, row, made)
 
     def graft_inputs(self, place: Place, call: Call) -> None:
         """Where this operation is grafted: what came in from outside becomes what the other run had."""
