@@ -92,7 +92,6 @@ class Operands:
             "kind": json.loads(row.kind.as_json()),
             "op": schema.name,
             "is_builtin": schema.is_builtin,
-            "is_random": schema.is_random,
             "drawn_on": self.drawn_on,
             "write_only": sorted(schema.write_only),
             "written": [i for i, label in enumerate(self.labels) if label.partition("[")[0] in schema.writes],
@@ -117,15 +116,11 @@ class Operands:
         views |= {f"in.{i}": look for i, look in enumerate(self.views) if look is not None and f"in.{i}" in views}
         content = {
             **call,
-            "step": row.step,
-            "index": row.index,
-            "rank": rank,
             "arguments": self.arguments,
             "keywords": self.keywords,
             "labels": self.labels,
             "views": views,
             "digests": dict(zip([label for label, _ in evident], digests([t for _, t in evident]), strict=True)),
-            "results": len(results),
             "sha256": _sha256(results),
             "settings": _settings(),
             "environment": _environment(),
