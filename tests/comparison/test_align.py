@@ -7,6 +7,7 @@ import pytest
 from samebits.comparison.align import align
 from samebits.comparison.locate import first_divergence
 from samebits.report.places import where
+from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.steps import Column, Recording, Writer
 
@@ -31,7 +32,7 @@ def run(folder: Path, *processes: tuple[int, Rows], complete: bool = True) -> li
         for step, columns in enumerate(rows):
             writer.write(step, "step", columns)
         writer.close(complete)
-    return [Recording(path) for path in sorted(folder.glob("*.sqlite"))]
+    return RunFolder(folder).recordings()
 
 
 def training(seed: int, steps: int = 3) -> Rows:

@@ -46,22 +46,18 @@ class Pair:
 
 
 def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> list[Pair]:
-    """Every recording of either run exactly once, by rank and then in the order of creation.
+    """Every recording of either run exactly once, by rank and then in the order of creation, in which they are given.
 
     Processes that have no rank, threads, and the trainings of a worker come in any order, so within a rank those that
     agree are pairs, in whatever order they arrived. Of the rest those are that agree longest, then those with the same
     beginnings, the same name, and the same place in the order of creation. Steps after `until` are not looked at.
     """
     ranks = sorted({recording.rank for recording in (*a, *b)})
-    return [pair for rank in ranks for pair in _of_rank(rank, _own(a, rank), _own(b, rank), until)]
+    return [pair for rank in ranks for pair in _of_rank(rank, a, b, until)]
 
 
-def _own(recordings: Sequence[Recording], rank: int) -> list[Recording]:
-    own = [recording for recording in recordings if recording.rank == rank]
-    return sorted(own, key=lambda one: (one.lane_id.order, one.lane_id.training, one.sequence))
-
-
-def _of_rank(rank: int, a: list[Recording], b: list[Recording], until: int | None) -> list[Pair]:
+def _of_rank(rank: int, run_a: Sequence[Recording], run_b: Sequence[Recording], until: int | None) -> list[Pair]:
+    a, b = ([one for one in run if one.rank == rank] for run in (run_a, run_b))
     if max(len(a), len(b)) == 1:
         return [Pair(rank, a[0] if a else None, b[0] if b else None)]
     found = _equal(a, b, until)
