@@ -22,11 +22,10 @@ from samebits.agent.events import Event
 from samebits.agent.lanes import Lane, Last
 from samebits.agent.leash import Leash
 from samebits.agent.log import Log
-from samebits.agent.taps import autograd, loaders, optimizers
+from samebits.agent.taps import autograd, loaders, optimizers, saving
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
 from samebits.agent.taps.modules import CallDepth, ModuleTap
-from samebits.agent.taps.saving import SavingTap
 from samebits.agent.used import end_process
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
@@ -94,7 +93,7 @@ class Recorder:
             ("calls of modules", lambda: module_tap.install(stack)),
             ("gradients", lambda: autograd.install(stack, tell)),
             ("batches", lambda: loaders.install(stack, tell, self._here, with_indices=is_watched)),
-            ("what is saved", lambda: SavingTap(tell, is_watched).install(stack)),
+            ("what is saved", lambda: saving.install(stack, tell, with_passages=is_watched)),
         )
         for what, install in taps:
             with self._unless_unknown(what):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Literal, NamedTuple
 
 from samebits.agent.events import Event, Tell
@@ -61,52 +62,44 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
 }
 
 
-class SavingTap:
-    """Tells of what is saved: np.savez calls np.save, and the outermost counts; `with_passages` also of every load."""
+def install(stack: ExitStack, tell: Tell, with_passages: bool) -> None:
+    """Tell of what is saved: np.savez calls np.save, and the outermost counts; `with_passages` also of every load.
 
-    def __init__(self, tell: Tell, with_passages: bool) -> None:
-        self._tell, self._with_passages = tell, with_passages
+    Functions are those of modules that are there, and of others as soon as they are.
+    """
 
-    def install(self, undo: ExitStack) -> None:
-        """Hook the functions of modules that are there, and of others as soon as they are."""
-        for module in _FUNCTIONS:
-            action = self._hooker(module, undo)
-            when_loaded(module, action)
-            undo.callback(forget, module, action)
-
-    def _hooker(self, name: str, undo: ExitStack) -> Callable[[object], None]:
-        def hook(module: object) -> None:
-            for function in _FUNCTIONS[name]:
-                is_watched = self._with_passages and function.direction is not None
-                if (function.thing or is_watched) and hasattr(module, function.name):
-                    before = self._before(f"{name}.{function.name}", function, is_watched)
-                    undo.callback(listen(module, function.name, before, self._after, self._failed))
-
-        return hook
-
-    def _before(self, what: str, function: _Function, is_watched: bool) -> Callable[..., None]:
-        def before(*args: object, **kwargs: object) -> None:
-            file = _given(function.file, args, kwargs)
-            path = path_of(file)
-            is_inner = activity.is_saving
-            direction = function.direction if is_watched else None
-            activity.calls.append(
-                (function.thing is not None, direction and Passage(direction, what, path, user_site()))
-            )
-            thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
-            # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
-            if thing is not None and not look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
-                self._tell(Event.SAVES, thing)
-
-        return before
-
-    def _failed(self, *_: object) -> None:
-        activity.calls.pop()
-
-    def _after(self, *_: object, **__: object) -> None:
+    def after(*_: object, **__: object) -> None:
         passage = activity.calls.pop()[1]
         if passage is not None and not any(outer for _, outer in activity.calls):
-            self._tell(Event.PASSED, passage)
+            tell(Event.PASSED, passage)
+
+    def failed(*_: object) -> None:
+        activity.calls.pop()
+
+    def hook(name: str, module: object) -> None:
+        for function in _FUNCTIONS[name]:
+            direction = function.direction if with_passages else None
+            if (function.thing or direction) and hasattr(module, function.name):
+                before = partial(_before, tell, f"{name}.{function.name}", function, direction)
+                stack.callback(listen(module, function.name, before, after, failed))
+
+    for name in _FUNCTIONS:
+        action = partial(hook, name)
+        when_loaded(name, action)
+        stack.callback(forget, name, action)
+
+
+def _before(
+    tell: Tell, what: str, function: _Function, direction: Direction | None, /, *args: object, **kwargs: object
+) -> None:
+    file = _given(function.file, args, kwargs)
+    path = path_of(file)
+    is_inner = activity.is_saving
+    activity.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
+    thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
+    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
+    if thing is not None and not look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
+        tell(Event.SAVES, thing)
 
 
 def _given(argument: Argument, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
