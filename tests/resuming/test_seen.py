@@ -9,17 +9,16 @@ from samebits.runfolder.notes import Loaded, Saved
 from tests.resuming.by_hand import fetched
 
 
-def saved(path: str, steps: int, file: str) -> Saved:
-    return Saved(path, steps, "torch.save", file=file)
+def saved(path: str, steps: int, time: str) -> Saved:
+    return Saved(path, steps, "torch.save", time=time)
 
 
 def test_a_file_is_known_after_it_was_moved() -> None:
     """By its time, also in a copy of the folder; else by its path."""
-    killed = Seen(saves=(saved("/a.new", 5, "1:10"), saved("/c", 15, "")))
+    killed = Seen(saves=(saved("/a.new", 5, "10"), saved("/c", 15, "")))
 
     for load, steps in (
-        (Loaded("/last", 0, "torch.load", file="1:10"), 5),
-        (Loaded("/last", 0, "torch.load", file="7:10"), 5),
+        (Loaded("/last", 0, "torch.load", time="10"), 5),
         (Loaded("/c", 0, "torch.load"), 15),
     ):
         found, at = what_was_loaded(killed, Seen(loads=(load,)))
@@ -29,7 +28,7 @@ def test_a_file_is_known_after_it_was_moved() -> None:
 
 def test_of_several_files_the_newest_says_how_far_it_was() -> None:
     """What is loaded later in the training, or was saved before its first step, is no resume."""
-    killed = Seen(saves=(saved("/data", 0, "9:1"), saved("/best", 5, "1:1"), saved("/last", 10, "2:1")))
+    killed = Seen(saves=(saved("/data", 0, "1"), saved("/best", 5, "1"), saved("/last", 10, "1")))
     best, last = (Loaded(path, 0, "torch.load") for path in ("/best", "/last"))
     late, data = Loaded("/last", 3, "torch.load"), Loaded("/data", 0, "torch.load")
 

@@ -45,7 +45,7 @@ class Interruption:
         """Something was saved or loaded."""
         log = self.recorder.main.log
         path = at_home(passage.path) if passage.path else ""
-        about = path, log.step, passage.what, passage.site, log.rank, _identity(passage.path)
+        about = path, log.step, passage.what, passage.site, log.rank, _time_of(passage.path)
         if passage.direction == "saved":
             is_aside = threading.get_ident() != self.recorder.thread
             self._saved(Saved(*about, dict(log.counts), is_aside), passage.path)
@@ -117,10 +117,8 @@ class Interruption:
                     time.sleep(0.01)
 
 
-def _identity(path: str) -> str:
-    """What stays the same when a file is moved: its number, and when it was written to."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return ""
-    return f"{found.st_ino}:{found.st_mtime_ns}"
+def _time_of(path: str) -> str:
+    """When a file was written to, which stays the same when it is moved or copied."""
+    with suppress(OSError, ValueError):
+        return str(os.stat(path).st_mtime_ns)
+    return ""

@@ -153,8 +153,7 @@ def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
     """The last save of that file: by its path and time, else by its time, else by its path."""
     later = [save for save in saves if save.steps > 0]
     own = [save for save in later if load.path and save.path == load.path]
-    time = load.file.partition(":")[2]
-    same = [save for save in later if load.file and save.file.partition(":")[2] == time]
+    same = [save for save in later if load.time and save.time == load.time]
     ways = [save for save in own if save in same], same, own
     return next((way[-1] for way in ways if way), None)
 

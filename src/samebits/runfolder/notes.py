@@ -299,7 +299,7 @@ class _OfCheckpoint:
     Attributes:
         path: absolute; empty where it went to no file with a name.
         steps: optimizer steps that were done by then.
-        file: number and time of the file, by which it is known under another name.
+        time: when the file was written to, by which it is known under another name.
     """
 
     path: str
@@ -307,7 +307,7 @@ class _OfCheckpoint:
     what: str
     site: Site | None = None
     rank: int = 0
-    file: str = ""
+    time: str = ""
 
 
 @dataclass(frozen=True)
