@@ -68,8 +68,8 @@ CASES = [
     case("clock_workers", "clock"),
     # Which result comes too early is a matter of luck.
     case("completion_order_folds", "completion-order", step=None),
-    case("completion_order_pool", "completion-order", step=None, is_sample=True),
-    case("completion_order_tasks", "completion-order", step=None),
+    case("completion_order_pool", "completion-order", step=None),
+    case("completion_order_tasks", "completion-order", step=None, is_sample=True),
     case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),
@@ -105,8 +105,8 @@ CASES = [
     case("product_scripted", "numpy-rng", step=None),
     case("product_text", "python-rng", step=None),
     case("python_rng_accumulate", "python-rng"),
-    case("thread_order_queue", "thread-order", step=None),
-    case("thread_order_rows", "thread-order", step=None, is_sample=True),
+    case("thread_order_queue", "thread-order", step=None, is_sample=True),
+    case("thread_order_rows", "thread-order", step=None),
     # Whether additions race in the first step is a matter of luck.
     case("torch_algorithms_off", "torch-algorithms", step=None),
     case("torch_rng_gan", "torch-rng"),
