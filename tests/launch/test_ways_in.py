@@ -1,13 +1,14 @@
 """How samebits gets into the processes of a command, and what it says where it does not."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from samebits.launch.command import parse_command, python_word
+from samebits.launch.command import parse_command
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
 from samebits.runfolder.spec import RunSpec
@@ -121,7 +122,8 @@ def test_python_without_torch_is_named(tmp_path: Path) -> None:
 
     assert asks["error"]["kind"] == never["error"]["kind"] == "no_torch"
     assert asks["error"]["message"] == f"{bare} has no torch"
-    assert asks["error"]["hint"] == f"name the Python that has: samebits check {python_word()} ..."
+    own = "python" if shutil.which("python") == sys.executable else sys.executable
+    assert asks["error"]["hint"] == f"name the Python that has: samebits check {own} ..."
     assert never["error"]["message"] == "the command never imported torch"
 
 
