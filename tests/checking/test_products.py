@@ -45,6 +45,15 @@ def test_a_time_of_few_values_is_shown_to_be_one_by_those_that_no_other_run_has(
     assert {len(simulation.runs) for _, simulation in seen} <= {3, 7}
 
 
+def test_beside_two_runs_a_time_takes_one_more_to_be_shown() -> None:
+    """Two others show less than three."""
+    found, simulation, _ = simulated(Script(effects=(A_TIME,)), random.Random(0), runs=2)
+
+    assert found.made.follows == (("/made", "leaf 3"),)
+    assert [run.plan.role for run in simulation.runs[-2:]] == ["clock held, rest varied", "clock changed"]
+    assert len(simulation.runs) == 7
+
+
 def test_a_time_that_is_the_same_held_and_changed_takes_more_runs() -> None:
     """What happens to coins once in a hundred checks is shown first."""
     found, simulation = checked(Script(effects=(replace(A_TIME, hides=(RELEASED,)),)))

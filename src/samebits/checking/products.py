@@ -83,11 +83,9 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     following = moving - _keys(still)
     pairs = [(held, other), *product(own, (held, other))]
     new_in = [inquiry.pool.unlike(a, b) for a, b in pairs]
-    # Beside two others, luck would show that in 1.2 %.
-    is_new = len(own) > 2 and all(
-        any(_is_about(one.key, key) for one in apart) for key in following for apart in new_in
-    )
-    batches = [plan[2:]] if is_new else [plan, plan]
+    is_new = all(any(_is_about(one.key, key) for one in apart) for key in following for apart in new_in)
+    # Beside two others, luck would show that in 1.2 %: one held run more is needed there.
+    batches = [plan[2:] if len(own) > 2 else plan[1:]] if is_new else [plan, plan]
     for batch in batches if following else ():
         further = (yield from inquiry.runs_of(batch)) if inquiry.left >= len(batch) else []
         if not further or not _is_judged(inquiry, held, further):
