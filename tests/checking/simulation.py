@@ -25,7 +25,7 @@ from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, Seeded
+from samebits.runfolder.notes import Carried, Reached, Seeded
 from samebits.runfolder.spec import RunSpec
 
 STREAM = "loss"
@@ -89,6 +89,7 @@ class Script:
         hangs: the share of runs with threads in turns that do not end by themselves.
         cut: runs that are ended after the look, and that of which they differed is made again.
         faces: how many values a leaf of what the run makes may have that is drawn anew; 0 where none is.
+        outside: the first run leaves a file outside its copy, and a leaf says whether it was there.
         has_lottery: untreated runs fail now and then, with this chance.
         used: what it used of what some factors need.
     """
@@ -102,6 +103,7 @@ class Script:
     breaks: frozenset[tuple[str, str]] = frozenset()
     lottery: float = 0.0
     faces: int = 0
+    outside: bool = False
     hangs: float = 0.0
     look: int = 1000
     cut: tuple[int, ...] = ()
@@ -222,6 +224,9 @@ class Simulation:
         made = {f"leaf {e.line}": str(v) for e, v in zip(self.script.effects, values, strict=True) if e.makes}
         if self.script.faces:
             made["drawn"] = str(luck.randrange(self.script.faces))
+        if self.script.outside:
+            made["was there"] = str(number > 1)
+            facts = replace(facts, reached=(Reached("file /home/cache"),))
         if plan.witness:
             seeds = [e for e in self.script.effects if e.makes == "seeds"]
             given = tuple(Seeded("seed", made[f"leaf {e.line}"], Site(SCRIPT, e.line)) for e in seeds)

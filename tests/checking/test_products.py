@@ -72,6 +72,15 @@ def test_what_is_drawn_is_hardly_ever_taken_for_a_time(faces: int) -> None:
     assert sum(taken) <= 6
 
 
+def test_what_only_the_first_run_has_otherwise_is_no_time_where_it_left_something_outside() -> None:
+    """All later runs agree, held or not: by what they found there, not by the clock."""
+    found, _ = checked(Script(effects=(A_TIME,), outside=True))
+
+    assert found.made.follows == (("/made", "leaf 3"),)
+    assert found.divergent is not None
+    assert found.divergent.divergence.name == "/made: was there"
+
+
 def test_what_runs_make_alike_costs_no_run() -> None:
     """Its clean twin."""
     found, simulation = checked(Script(effects=(Effect("clock", 3, None),)))

@@ -47,6 +47,31 @@ def test_what_nobody_can_explain_is_undecided(tmp_path: Path) -> None:
     assert not any(cause["confirmed"] for cause in found["causes"])
 
 
+CACHED = """
+torch.manual_seed(0)
+cache = os.path.expanduser("~/.cache/tool")
+known = os.path.exists(cache)
+if not known:
+    os.makedirs(cache)
+    json.dump(["a", "b"], open(cache + "/fonts.json", "w"))
+"""
+
+
+@pytest.mark.parametrize(("is_said", "verdict"), [(True, "undecided"), (False, "same")])
+def test_what_the_first_run_leaves_outside_is_no_time(
+    is_said: bool, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a date that is one: what later runs make of it counts, and that only the first has written it does not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    said = "known" if is_said else "True"
+    after = f"json.dump({{'known': {said}, 'date': time.strftime('%Y')}}, open('out.json', 'w'))"
+    found = check(tmp_path / "own", before=CACHED, after=after)
+
+    assert found["verdict"] == verdict
+    assert found["headline"].startswith("undecided: out.json (train.py:18): known differs") == is_said
+    assert any("one value follows the clock" in note for note in found["notes"])
+
+
 def test_a_recording_that_failed_is_no_evidence(tmp_path: Path) -> None:
     """In runs with everything pinned only: it is said first, as ours, and nothing is compared."""
     breaking = """

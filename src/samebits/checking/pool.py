@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 import time
@@ -29,7 +30,7 @@ from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
-from samebits.workspace.place import Place
+from samebits.workspace.place import Place, is_in
 from samebits.workspace.workspace import Workspace
 
 # No run of a check is waited for longer than this many times the first one, and none is given less than a minute.
@@ -153,8 +154,15 @@ class RunPool:
     def unlike(self, a: Run, b: Run) -> list[Unlike]:
         """What two runs have made otherwise; each pair is looked at once."""
         if (a.id, b.id) not in self._unlike:
-            self._unlike[a.id, b.id] = unlike(self._made_by(a, b), self._made_by(b, a))
+            found = unlike(self._made_by(a, b), self._made_by(b, a))
+            self._unlike[a.id, b.id] = [one for one in found if not self._is_found(one, a, b)]
         return self._unlike[a.id, b.id]
+
+    def _is_found(self, one: Unlike, a: Run, b: Run) -> bool:
+        """Whether a file lies outside all copies, so that the later run, which did not write it, found it there."""
+        only = one.a if a.id < b.id else one.b
+        is_alone = not one.key[1] and None in (one.a, one.b) and only is not None
+        return is_alone and os.path.isabs(one.path) and not is_in(one.path, self.workspace.folder)
 
     def _made_by(self, run: Run, other: Run) -> Products:
         """What it made, without what it prepared for the other, which made no such file of its own."""

@@ -9,8 +9,9 @@ another one in two with it changed, and neither in any of the three others: what
 at most. One that has the same value now and then takes three times as many runs of each kind: seven agreements, 0.8 %
 for a coin.
 
-What follows them is left out, and said; nothing else is. The rest is a divergence like any other, to be explained by
-experiment; what cannot be explained stays undecided.
+What the first run alone has otherwise follows what it left for the others, where it left anything outside its copy.
+What follows the clock or the process is left out, and said; nothing else is. The rest is a divergence like any other,
+to be explained by experiment; what cannot be explained stays undecided.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
             still.append((like, run, inquiry.pool.unlike(like, run)))
             shown += [run.id] if like is held else []
         following = moving - _keys(still)
-    inquiry.explained = differing = _keys(still)
+    once = frozenset(key for key in following if _is_first_only(inquiry, key, [*own, held, other]))
+    following -= once
+    inquiry.explained = differing = _keys(still) | once
     # What only the held runs have otherwise is shown by them.
     place = _place(found, differing) or _place(still, differing)
     return ProductComparison(place, tuple(sorted(following)), tuple(shown))
@@ -104,6 +107,13 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
 def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:
     """Whether runs can be compared with the one with the clock held, and have trained the same."""
     return all(inquiry.may_compare(held, one) and inquiry.pool.compare_trained(held, one) is None for one in runs)
+
+
+def _is_first_only(inquiry: Inquiry, key: Key, runs: Sequence[Run]) -> bool:
+    """Whether a leaf is as all later runs have it but in the first one, which left something outside for them."""
+    first, *later = sorted(runs, key=lambda run: run.id)
+    pairs = (inquiry.pool.unlike(a, b) for a, b in combinations(later, 2))
+    return bool(first.facts.reached) and not any(_is_about(one.key, key) for apart in pairs for one in apart)
 
 
 def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
