@@ -128,6 +128,7 @@ def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
         (["--bogus"], "no such option", "samebits --help"),
         (["diff", "nowhere", "train.py"], "there is no run folder nowhere", "runs are kept under .samebits/"),
         (["diff", "train.py", "train.py"], "train.py is not a run folder: it holds no manifest.json", "runs are kept"),
+        (["lint", "-m", "train"], "no such option '-m'", "samebits lint --help"),
         (["diff", "one"], "two runs are compared, and 1 run was named", "samebits diff RUN RUN"),
         (["factors", "x"], "got unexpected extra argument (x)", "samebits factors --help"),
     ],

@@ -84,6 +84,7 @@ PACKAGE = "give a script, or python -m package"
         ([PYTHON, "tarin.py"], CommandNotFoundError, "there is no script 'tarin.py'", "did you mean train.py?"),
         ([PYTHON, "plain"], CommandNotFoundError, "'plain' is a folder without __main__.py", PACKAGE),
         ([PYTHON], UsageError, f"{PYTHON!r} runs no script", SCRIPT),
+        (["-m"], UsageError, "-m names no module", "add it: -m package.train"),
         ([PYTHON, "-X"], UsageError, f"'{PYTHON} -X' runs no script", SCRIPT),
     ],
 )  # fmt: skip

@@ -113,7 +113,8 @@ def _status(words: list[str]) -> object:
     try:
         return cli.main(args=words, prog_name="samebits", standalone_mode=False)
     except click.NoSuchOption as unknown:
-        if unknown.option_name != "-m" or "-m" not in words:
+        starts_a_command = unknown.ctx is not None and any(one.name == "command" for one in unknown.ctx.command.params)
+        if unknown.option_name != "-m" or "-m" not in words or not starts_a_command:
             raise
         at = words.index("-m")
         return cli.main(args=[*words[:at], "--", *words[at:]], prog_name="samebits", standalone_mode=False)

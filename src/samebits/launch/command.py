@@ -47,6 +47,8 @@ def parse_command(words: Sequence[str]) -> Command:
         _need_script(words[0])
         return Command((this_python(), *words), typed, os.path.abspath(words[0]))
     if words[0] == "-m":
+        if len(words) == 1:
+            raise UsageError("-m names no module", "add it: -m package.train")
         return Command((this_python(), *words), typed)
     if shutil.which(words[0]) is None:
         raise _no_program(words[0])
