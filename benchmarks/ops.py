@@ -1,13 +1,17 @@
 """What deterministic formulas cost beside torch's own kernels, and beside its own deterministic way where it has one.
 
-    python benchmarks/ops.py [WORD ...]
+    python benchmarks/ops.py [--larger] [WORD ...]
 
-On CPU tensors, with one thread: the formulas are put in the place of the CPU's kernels. A call is forward and backward;
-the sides take turns, shown are the quickest calls, in milliseconds of processor time, and how much memory a call takes
-at most beyond what it begins with, in MiB.
+On a GPU where there is one, as `torch-algorithms=replace` does, in milliseconds of the clock; beside the original and
+what deterministic algorithms do without us, where they do not refuse. Without one on CPU tensors, with one thread: the
+formulas are put in the place of the CPU's kernels, in milliseconds of processor time. A call is forward and backward;
+the sides take turns. Shown are the quickest calls, and how much memory a call takes at most beyond what it begins with,
+in MiB. `--larger` takes eight times the batch.
 """
 
+import contextlib
 import dataclasses
+import functools
 import os
 import platform
 import sys
@@ -17,6 +21,7 @@ import torch
 from torch.nn import functional
 from torch.profiler import profile
 
+import samebits
 from samebits.ops import overrides
 from samebits.ops.table import TABLE
 
@@ -24,8 +29,13 @@ ROUNDS, LEAST_SECONDS = 5, 0.05
 decomposed = torch._decomp.decompositions
 
 
+HAS_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if HAS_GPU else "cpu"
+
+
+@functools.cache
 def indices(count, most):
-    return torch.randint(0, most, (count,), generator=torch.Generator().manual_seed(1))
+    return torch.randint(0, most, (count,), generator=torch.Generator().manual_seed(1)).to(DEVICE)
 
 
 def resized(size, mode, **options):
@@ -134,14 +144,30 @@ def called(call, given):
 
 
 def seconds(call, given):
-    start, count = time.process_time(), 0
-    while (took := time.process_time() - start) < LEAST_SECONDS or not count:
+    clock = time.perf_counter if HAS_GPU else time.process_time
+    start, count = clock(), 0
+    while (took := clock() - start) < LEAST_SECONDS or not count:
         called(call, given)
+        if HAS_GPU:
+            torch.cuda.synchronize()
         count += 1
     return took / count
 
 
 def peak(call, given):
+    return peak_of_gpu(call, given) if HAS_GPU else peak_of_cpu(call, given)
+
+
+def peak_of_gpu(call, given):
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    called(call, given)
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def peak_of_cpu(call, given):
     with profile(profile_memory=True) as seen:
         called(call, given)
     totals, waiting = [], list(seen.profiler.kineto_results.experimental_event_tree())
@@ -154,40 +180,79 @@ def peak(call, given):
     return max(total for _, total, _ in totals) - (totals[0][1] - totals[0][2]) if totals else 0
 
 
-def measured(call, ours, given):
-    sides = {"original": call, "ours": call} | ({"torchs": ours} if ours else {})
+@contextlib.contextmanager
+def replaced():
+    """On a GPU by the pin, which also keeps torch from computing by slow pieces what is replaced."""
+    if HAS_GPU:
+        with samebits.pinned(factors=[], values={"torch-algorithms": "replace"}, strict=True):
+            yield
+        return
+    end = overrides.replace(lambda name: None)
+    try:
+        yield
+    finally:
+        end()
+
+
+@contextlib.contextmanager
+def refusing():
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def measured(call, decomposed, given):
+    """Of each side; on a GPU, torch's own deterministic way is what it does where it is asked for that."""
+    sides = {"original": (call, contextlib.nullcontext), "ours": (call, replaced)}
+    if HAS_GPU:
+        sides["torchs"] = (call, refusing)
+    elif decomposed:
+        sides["torchs"] = (decomposed, contextlib.nullcontext)
     best = dict.fromkeys(sides, float("inf"))
     memory = {}
     for round_ in range(ROUNDS):
-        for side, each in sides.items():
-            end = overrides.replace(lambda name: None) if side == "ours" else lambda: None
-            try:
-                best[side] = min(best[side], seconds(each, given))
+        for side, (each, treated) in sides.items():
+            with treated():
+                try:
+                    best[side] = min(best[side], seconds(each, given))
+                except RuntimeError as error:
+                    if side != "torchs" or "deterministic" not in str(error):
+                        raise
+                    for one in given:
+                        one.grad = None
+                    continue
                 if not round_:
                     memory[side] = peak(each, given)
-            finally:
-                end()
     return best, memory
 
 
 def main():
-    overrides.TABLE = tuple(dataclasses.replace(one, on_cpu=True) for one in TABLE)
-    torch.use_deterministic_algorithms(True)
+    if not HAS_GPU:
+        overrides.TABLE = tuple(dataclasses.replace(one, on_cpu=True) for one in TABLE)
+    torch.use_deterministic_algorithms(not HAS_GPU)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.set_num_threads(1)
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
-    print(f"{versions}, {platform.machine()}, one of {os.cpu_count()} cores\n")
+    where = torch.cuda.get_device_name() if HAS_GPU else f"one of {os.cpu_count()} cores"
+    print(f"{versions}, {platform.machine()}, {where}\n")
     print(f"{'forward and backward':<42}{'original':>10}{'ours':>10}{'times':>7}{'torch itself':>13}   MiB")
+    words = [word for word in sys.argv[1:] if word != "--larger"]
+    times = 8 if words != sys.argv[1:] else 1
     for name, call, other, *shapes in CASES:
-        if not all(word in name for word in sys.argv[1:]):
+        if not all(word in name for word in words):
             continue
         torch.manual_seed(0)
-        given = [torch.randn(shape).requires_grad_() for shape in shapes]
+        given = [torch.randn(times * first, *more, device=DEVICE).requires_grad_() for (first, *more) in shapes]
         best, memory = measured(call, other, given)
-        times = f"{best['ours'] / best['original']:.2f}"
-        own = f"{best['torchs'] * 1000:.2f}" if "torchs" in best else "-"
+        ratio = f"{best['ours'] / best['original']:.2f}"
+        own = f"{best['torchs'] * 1000:.2f}" if best.get("torchs", float("inf")) < float("inf") else "-"
         used = " ".join(f"{one / 2**20:.1f}" for one in memory.values())
-        print(f"{name:<42}{best['original'] * 1000:>10.2f}{best['ours'] * 1000:>10.2f}{times:>7}{own:>13}   {used}")
+        print(
+            f"{name:<42}{best['original'] * 1000:>10.2f}{best['ours'] * 1000:>10.2f}{ratio:>7}{own:>13}   {used}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch._inductor.output_code import CompiledAOTI
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import samebits
@@ -24,7 +26,7 @@ from tests.agent import recording
 from tests.agent.recording import rows
 
 
-def recorded(folder: Path, work: Callable[[], None], spec: OpWindow | None = None) -> list[OpRow]:
+def recorded(folder: Path, work: Callable[[], object], spec: OpWindow | None = None) -> list[OpRow]:
     return rows(recording.recorded(folder, work, spec))
 
 
@@ -71,6 +73,29 @@ def test_uninitialised_results_are_no_evidence(tmp_path: Path, monkeypatch: pyte
     assert [list(row) for row in first] == [["result[0]"]]
 
 
+def test_a_copy_of_memory_that_was_never_written_is_no_evidence(tmp_path: Path) -> None:
+    """As cuDNN's recurrent nets copy their weights before they have any; what computes with such memory is evidence."""
+    junk = iter(range(100))
+
+    def taken() -> Tensor:
+        x = torch.empty(4)
+        x.numpy()[:] = next(junk)  # no operation: the memory that it got was so
+        return x
+
+    def copies() -> None:
+        both = torch.cat([taken().clone(), taken().double()])
+        both.fill_(1).sum()
+
+    def computes() -> None:
+        taken().clone().sum()
+
+    assert recorded(tmp_path / "a", copies) == recorded(tmp_path / "b", copies)
+    *_, total = recorded(tmp_path / "c", computes)
+    *_, other = recorded(tmp_path / "d", computes)
+    assert total.kind.op == other.kind.op == "aten::sum"
+    assert total.ins != other.ins
+
+
 def test_what_an_lstm_keeps_for_its_backward_accuses_nobody() -> None:
     """OneDNN's workspace is such memory on the CPU: calls agree, whatever lay there before."""
 
@@ -104,18 +129,18 @@ def test_a_copy_that_is_not_waited_for_is_not_looked_at(args: tuple[str, bool], 
     ) == is_late
 
 
-def test_what_compiled_code_calls_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generated code has `extern_kernels` in its globals; its twin of the program's own has not."""
-    monkeypatch.setitem(__import__("sys").modules, mode._GENERATOR, SimpleNamespace())
-    source = "def call(x):\n    return torch.mm(x, x)"
-    generated: dict[str, Any] = {"torch": torch, "extern_kernels": None, "reinterpret_tensor": None}
-    own: dict[str, Any] = {"torch": torch}
-    for scope in (generated, own):
-        exec(compile(source, "<code>", "exec"), scope)
-    x = torch.ones(2, 2)
+def deeply(depth: int, work: Callable[[], Tensor]) -> Tensor:
+    return work() if depth == 0 else deeply(depth - 1, work)
 
-    assert [row.kind.op for row in recorded(tmp_path / "a", lambda: generated["call"](x) + 1)] == ["aten::add.Tensor"]
-    assert [row.kind.op for row in recorded(tmp_path / "b", lambda: own["call"](x) + 1)] == [
+
+def test_what_compiled_code_calls_is_passed_by(tmp_path: Path) -> None:
+    """However far below it: kernels are tried out there, in a graph's memory. What the program calls is not."""
+    graph = CompiledAOTI.__new__(CompiledAOTI)
+    x = torch.ones(2, 2)
+    graph.current_callable = lambda inputs: deeply(30, lambda: torch.mm(*inputs))
+
+    assert [row.kind.op for row in recorded(tmp_path / "a", lambda: graph([x, x]) + 1)] == ["aten::add.Tensor"]
+    assert [row.kind.op for row in recorded(tmp_path / "b", lambda: deeply(30, lambda: torch.mm(x, x)) + 1)] == [
         "aten::mm",
         "aten::add.Tensor",
     ]

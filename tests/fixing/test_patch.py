@@ -672,3 +672,17 @@ def test_strange_scripts_can_be_opened(path: Path) -> None:
         [],
         [lines[0]],
     ) or draft.lines == 1
+
+
+def test_what_depends_on_hashes_is_mended_at_every_line_that_is_named() -> None:
+    """By what fits each of them: a number, and an order."""
+    text = "part = hash(name) % 10  # <-\nnames = list(set(labels))  # other\n"
+    cause = wanted("hash-seed", "hash()", text)
+    other = Site(SCRIPT, 2, "<module>", "names = list(set(labels))  # other")
+    draft = patch([replace(cause, others=(other,))], program(text))
+
+    assert draft.changes[0].after.decode() == (
+        "import zlib\npart = zlib.crc32(repr(name).encode()) % 10  # <-\n"
+        "names = sorted(set(labels), key=str)  # other\n"
+    )
+    assert [one.does for one in draft.mends] == ["replaces hash() by zlib.crc32() and sorts the set"]

@@ -57,6 +57,42 @@ def parity(folder: Path) -> str:
     return f"{checked} tensors of {len(DTYPES)} dtypes"
 
 
+def undisturbed(folder: Path) -> str:
+    """A training of convolutions and attention in half precision has the bits that it has without a recording."""
+    found = []
+    for level in (None, "step", "op"):
+        with samebits.pinned(seed=0):
+            net = nn.Sequential(
+                nn.Conv2d(3, 16, 3),
+                nn.BatchNorm2d(16),
+                nn.ReLU(),
+                nn.Flatten(2),
+                nn.Linear(196, 64),
+                nn.TransformerEncoderLayer(64, 4, 128, batch_first=True),
+                nn.Flatten(),
+                nn.Linear(16 * 64, 10),
+            ).to(DEVICE)
+            optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+
+            def train(net: nn.Module = net, optimizer: torch.optim.Optimizer = optimizer) -> None:
+                for _ in range(6):
+                    x, y = torch.randn(32, 3, 16, 16).to(DEVICE), torch.randint(0, 10, (32,)).to(DEVICE)
+                    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+                        loss = nn.functional.cross_entropy(net(x), y)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+            if level is None:
+                train()
+            else:
+                with samebits.record(folder / level, level=level):
+                    train()
+            found.append(digests([*net.state_dict().values()]))
+    assert found[0] == found[1] == found[2]
+    return "bits as without, at both levels"
+
+
 def graphs(folder: Path) -> str:
     """A captured training step stays whole, and each replay is a row."""
     if DEVICE != "cuda":
@@ -96,7 +132,8 @@ def graphs(folder: Path) -> str:
     (recording,) = open_run(folder / "run").recordings()
     assert results[0] == results[1]
     assert not list(read_notes(folder / "run", Failed))
-    assert recording.steps == 8, recording.steps
+    # The optimizer is older than the recording: the step in which it is met has a row for its backward alone.
+    assert recording.steps == 9, recording.steps
     return f"{recording.steps} rows, bits as without"
 
 
@@ -150,6 +187,7 @@ def compiled(folder: Path) -> str:
     with samebits.record(folder / "run", level="op"):
         for _ in range(5):
             step(torch.ones(32, 64, device=DEVICE)).backward()
+            model.zero_grad()  # or else torch refuses to add to what the last replay made
     names = {row.kind.op for recording in open_run(folder / "run").recordings() for row in Ops(recording).rows()}
     assert not list(read_notes(folder / "run", Failed))
     assert not {name for name in names if "mm" in name}, names
@@ -281,8 +319,5 @@ def places(folder: Path) -> str:
     return f"{len(there)} backward operations, {len(apart)} told otherwise{f', first {apart[0]}' if apart else ''}"
 
 
-SLICES = {
-    1: (versions, parity, graphs, attention, compiled),
-    2: (overhead, memory, race),
-    3: (ranks, places),
-}
+LOOKS = (versions, parity, undisturbed, graphs, attention, compiled, race, ranks, places)
+PRICES = (overhead, memory)

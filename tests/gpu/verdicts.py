@@ -1,0 +1,106 @@
+"""What `samebits check` says of the scripts of `scripts/` on the accelerator here, beside five plain runs of each.
+
+A line that keeps a script from repeating, where it does, carries the comment `# <- FACTOR`. Whether a script repeats is
+for the device to say: kernels, libraries and sizes decide it.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent / "scripts"
+PLAIN_RUNS = 5
+TIMEOUT_SECONDS = 270
+TORCHRUN = ["torchrun", "--standalone", "--nproc-per-node", "1"]
+
+
+def rows(answers: Path, jobs: int, names: Sequence[str] = ()) -> list[str]:
+    """A row for each script; its answer and what was told beside it go into a folder."""
+    answers.mkdir(parents=True, exist_ok=True)
+    scripts = [SCRIPTS / f"{name}.py" for name in names] or sorted(SCRIPTS.glob("*.py"))
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda one: row(one, answers), scripts))
+
+
+def row(script: Path, answers: Path) -> str:
+    """Script, plain runs, verdict, causes with their lines, remedy, runs, seconds; told as soon as it is known."""
+    plainly = plain(script)
+    start = time.monotonic()
+    try:
+        told = judged(script, plainly, checked(script, answers))
+    except Exception as error:
+        told = f"FAILED {error!r}"
+    found = f"{script.stem:18} {plainly} of {PLAIN_RUNS} alike  {told} {time.monotonic() - start:4.0f} s"
+    print(found, flush=True)
+    return found
+
+
+def plain(script: Path) -> int:
+    """How many of five plain runs, side by side, left the same files and printed the same."""
+
+    def end() -> str:
+        with tempfile.TemporaryDirectory() as place:
+            done = start(script, Path(place), [])
+            left = [(one.name, one.read_bytes()) for one in sorted(Path(place).glob("*.pt"))]
+            assert done.returncode == 0, done.stderr[-600:]
+            return hashlib.sha256(repr((done.stdout, left)).encode()).hexdigest()
+
+    with ThreadPoolExecutor(PLAIN_RUNS) as pool:
+        return Counter(pool.map(lambda _: end(), range(PLAIN_RUNS))).most_common(1)[0][1]
+
+
+def checked(script: Path, answers: Path) -> dict[str, object]:
+    """The answer of the command."""
+    command = "resume" if script.stem == "resumed" else "check"
+    with tempfile.TemporaryDirectory() as place:
+        done = start(script, Path(place), ["-m", "samebits", command, "--format", "json"])
+    (answers / f"{script.stem}.json").write_text(done.stdout, encoding="utf-8")
+    (answers / f"{script.stem}.err").write_text(done.stderr, encoding="utf-8")
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def start(script: Path, place: Path, words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Of a script in a folder of its own."""
+    (place / script.name).write_bytes(script.read_bytes())
+    if script.stem == "ranks":
+        command = [*([sys.executable, *words, "--"] if words else []), *TORCHRUN, script.name]
+    else:
+        command = [sys.executable, *words, script.name]
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    return subprocess.run(
+        command, cwd=place, env=env, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+    )
+
+
+def judged(script: Path, plainly: int, answer: dict[str, object]) -> str:
+    """A verdict beside what plain runs showed and the lines that are marked."""
+    marks = {
+        (line.rpartition("# <- ")[2], number)
+        for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1)
+        if "# <- " in line
+    }
+    if "causes" not in answer:
+        first = answer["first"]
+        assert isinstance(first, dict)
+        return f"{answer['verdict']}: {[(one['state'], one['confirmed']) for one in first['missing']]}"
+    causes, runs, remedy = answer["causes"], answer["runs"], answer["remedy"]
+    assert isinstance(causes, list)
+    assert isinstance(runs, list)
+    assert remedy is None or isinstance(remedy, dict)
+    told = []
+    for cause in causes:
+        line = cause["location"]["line"] if cause["location"] else None
+        right = "right" if (cause["factor"], line) in marks else "OTHER"
+        told.append(f"{cause['factor']}:{line} {'confirmed' if cause['confirmed'] else 'suspected'} {right}")
+    wrong = "FALSE SAME " * (plainly < PLAIN_RUNS and answer["verdict"] == "same")
+    cured = "" if remedy is None else f" remedy {'verified' if remedy['verified'] else 'NOT verified'}"
+    return f"{wrong}{answer['verdict']}: {'; '.join(told) or '-'}{cured}, {len(runs)} runs,"
