@@ -15,7 +15,7 @@ from samebits.comparison.ops import first_op_divergence
 from samebits.replay.runner import replay
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import OpDiverged, read_notes
-from samebits.runfolder.ops import OPERANDS
+from samebits.runfolder.ops import OPERANDS, read_call
 from samebits.runfolder.spec import OpWindow
 from tests.agent.recording import recorded, rows
 from tests.gpu import DEVICE, ON_A_DEVICE, own
@@ -137,6 +137,25 @@ def test_the_device_is_known_to_be_in_use() -> None:
     assert peak is not None
     assert peak >= held.nbytes
     assert devices.free_device_bytes()
+
+
+def test_another_streams_work_is_known_as_such(tmp_path: Path) -> None:
+    """Of an input, whether what wrote it was queued on the stream that reads it."""
+
+    def work() -> None:
+        side = own().Stream()
+        with own().stream(side):
+            x = torch.ones(8, device=DEVICE)
+        own().current_stream().wait_stream(side)
+        (x @ torch.ones(8, device=DEVICE)).sum()
+
+    names = [row.kind.op for row in rows(recorded(tmp_path / "first", work))]
+    keep = tuple((0, names.index(name)) for name in ("aten::dot", "aten::sum"))
+    recorded(tmp_path / "kept", work, OpWindow(keep=keep))
+    dot, total = (read_call(one, tmp_path / "kept") for one in sorted((tmp_path / "kept" / OPERANDS).glob("*.json")))
+
+    assert {name: one.other_stream for name, one in dot.producers.items()} == {"self": True, "tensor": False}
+    assert not total.producers["self"].other_stream
 
 
 @pytest.mark.parametrize("kind", ["cpu", "meta"])

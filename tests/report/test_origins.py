@@ -193,6 +193,14 @@ def test_ranks_and_further_origins(row: OpRow) -> None:
     assert "  also      at step 0, op 7 of rank 1: aten::index_add" in text
 
 
+def test_what_another_stream_wrote_has_to_be_waited_for(row: OpRow) -> None:
+    place = OpDivergence("input", 0, 1482, 0, row, row, ("self",))
+    texts = ["\n".join(lines(told(place, replace(PRODUCER, other_stream=other)))) for other in (True, False)]
+
+    assert "aten::mul.Tensor, on another stream, agreed: what reads there has to wait for it (wait_stream)" in texts[0]
+    assert "aten::mul.Tensor, agreed: something else has since" in texts[1]
+
+
 def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:
     """Nobody wrote anything: the list was put together in another order."""
     place = OpDivergence("input", 0, 1482, 0, row, row, ("self[0]", "self[1]"), reordered=("self",))

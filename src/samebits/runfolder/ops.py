@@ -84,7 +84,12 @@ class OpKind:
 
 @dataclass(frozen=True)
 class Producer:
-    """The operation that wrote an input last; `uninitialized`: it made the memory, and wrote nothing to it."""
+    """The operation that wrote an input last.
+
+    Attributes:
+        uninitialized: it made the memory, and wrote nothing to it.
+        other_stream: it was queued on another stream of the device than what reads the input.
+    """
 
     step: int
     index: int
@@ -94,6 +99,7 @@ class Producer:
     line: int = 0
     function: str = ""
     uninitialized: bool = False
+    other_stream: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from samebits.accelerators.devices import current_stream
 from samebits.bits.digest import digest
 from samebits.bits.digest.parts import is_plain
 from samebits.bits.raw import MASK_64, memory, raw_digest
@@ -95,6 +96,11 @@ class Producers:
         """What made the first one, where nothing was ever written to any of them; else None."""
         found = [self.of(tensor) for tensor in tensors]
         return found[0][0] if found and all(is_uninitialized for _, is_uninitialized in found) else None
+
+
+def stream_number(device: torch.device) -> int:
+    """Which stream of a device this thread queues work on; 0 where it has none."""
+    return getattr(current_stream(device), "stream_id", 0)
 
 
 def lies_in_shared_memory(tensor: torch.Tensor) -> bool:

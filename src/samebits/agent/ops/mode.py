@@ -21,7 +21,7 @@ from samebits.accelerators.devices import current_index, kind_in_use
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, CallForm, exact, flat_tensors, kind_of
 from samebits.agent.ops.capture import OpCapture
-from samebits.agent.ops.evidence import Producers, evidence_of, value_of
+from samebits.agent.ops.evidence import Producers, evidence_of, stream_number, value_of
 from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
 from samebits.agent.taps.graphs import is_captured
@@ -277,7 +277,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         names, tensors = ((), []) if schema.is_view else _made_by(call.form, call.tensors, result)
         if not all(map(_has_bits, tensors)):
             names, tensors = _without(names, tensors, [tensor for tensor in tensors if not _has_bits(tensor)])
-        producer = call.unwritten or (*self._place, schema.name, call.place)
+        stream = stream_number(tensors[0].device) if tensors else 0
+        producer = call.unwritten or (*self._place, schema.name, call.place, stream)
         holds_nothing = schema.is_uninitialized or call.unwritten is not None
         for tensor in tensors:
             self.producers.wrote(tensor, producer, holds_nothing)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from samebits.agent.ops.call import Call, flat_tensors
-from samebits.agent.ops.evidence import Producers, evidence_of, lies_in_shared_memory
+from samebits.agent.ops.evidence import Producers, evidence_of, lies_in_shared_memory, stream_number
 from samebits.bits.digest import digests, is_evidence, unobserved
 from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
@@ -211,15 +211,16 @@ def _memory_of(tensor: torch.Tensor) -> int:
 
 def _producers(call: Call, known: Producers) -> dict[str, object]:
     """For each input, the operation that wrote its memory last, as plain data."""
-    producers = {name: known.of(tensor) for name, tensor in call.named}
-    return {name: _producer_entry(who, is_new) for name, (who, is_new) in producers.items() if who is not None}
+    producers = {name: (*known.of(tensor), stream_number(tensor.device)) for name, tensor in call.named}
+    return {name: _producer_entry(*found) for name, found in producers.items() if found[0] is not None}
 
 
-def _producer_entry(producer: Any, is_uninitialized: bool) -> dict[str, object]:
-    step, index, op, place = producer
+def _producer_entry(producer: Any, is_uninitialized: bool, stream: int) -> dict[str, object]:
+    step, index, op, place, own_stream = producer
     path, line, function = place.line
     where = {"module": place.module, "path": path, "line": line, "function": function}
-    return {"step": step, "index": index, "op": op, **where, "uninitialized": is_uninitialized}
+    how = {"uninitialized": is_uninitialized, "other_stream": own_stream != stream}
+    return {"step": step, "index": index, "op": op, **where, **how}
 
 
 def _called_again(again: Callable[[], object], tensors: list[torch.Tensor]) -> dict[str, int]:
