@@ -23,8 +23,8 @@ from tests.gpu import DEVICE, NEEDS_A_GPU, ON_A_DEVICE, own
 pytestmark = ON_A_DEVICE
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool]
-# Above what was seen: 16 times alone on a machine, 22 beside others (benchmarks/results/gpu-2026-11-26.txt).
-MAX_RATIO = 40.0
+# Above what was seen: 1.3 and 16 times alone on a machine, 22 beside others (benchmarks/results/gpu-2026-11-26.txt).
+MAX_RATIO = {"step": 4.0, "op": 40.0}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -135,11 +135,11 @@ def seconds(work: Callable[[], None], times: int = 5) -> float:
 
 
 @NEEDS_A_GPU
-def test_level_op_is_bearable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A transformer layer's steps with every operation recorded, over the plain ones; printed, and bounded."""
+def test_recording_is_bearable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Steps of a transformer layer at both levels, over plain ones, and what a digest reads; printed, and bounded."""
     layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, device=DEVICE)
     optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-4)
-    x = torch.randn(32, 256, 512, device=DEVICE)
+    x = torch.randn(64, 128, 512, device=DEVICE)
 
     def steps() -> None:
         for _ in range(5):
@@ -148,11 +148,15 @@ def test_level_op_is_bearable(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             optimizer.step()
 
     steps()
-    plain = seconds(steps)
-    with samebits.record(tmp_path / "run", level="op"):
-        steps()
-        recorded = seconds(steps)
+    plain, ratios = seconds(steps), {}
+    for level in MAX_RATIO:
+        with samebits.record(tmp_path / level, level=level):
+            steps()
+            ratios[level] = seconds(steps) / plain
+    big = torch.empty(1 << 29, device=DEVICE).normal_()
+    rate = big.nbytes / seconds(lambda: pending([big])) / 1e9
     with capsys.disabled():
-        print(f"\nlevel op on {own().get_device_name()}: {recorded / plain:.2f} times the plain step")
+        told = ", ".join(f"level {level} {ratio:.2f} times the plain step" for level, ratio in ratios.items())
+        print(f"\n{own().get_device_name()}: {told}, a digest reads {rate:.0f} GB/s")
 
-    assert recorded / plain < MAX_RATIO
+    assert all(ratios[level] < most for level, most in MAX_RATIO.items())

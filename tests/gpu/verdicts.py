@@ -1,9 +1,12 @@
 """What `samebits check` says of the scripts of `scripts/` on the accelerator here, beside five plain runs of each.
 
+    python -m tests.gpu.verdicts [--jobs N] [--answers DIR] [NAME ...]
+
 A line that keeps a script from repeating, where it does, carries the comment `# <- FACTOR`. Whether a script repeats is
 for the device to say: kernels, libraries and sizes decide it.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -22,12 +25,17 @@ TIMEOUT_SECONDS = 270
 TORCHRUN = ["torchrun", "--standalone", "--nproc-per-node", "1"]
 
 
-def rows(answers: Path, jobs: int, names: Sequence[str] = ()) -> list[str]:
-    """A row for each script; its answer and what was told beside it go into a folder."""
-    answers.mkdir(parents=True, exist_ok=True)
-    scripts = [SCRIPTS / f"{name}.py" for name in names] or sorted(SCRIPTS.glob("*.py"))
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda one: row(one, answers), scripts))
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="checks at a time")
+    parser.add_argument("--answers", type=Path, default=Path("answers"), help="folder for each answer, as JSON")
+    options = parser.parse_args()
+    options.answers.mkdir(parents=True, exist_ok=True)
+    scripts = [SCRIPTS / f"{name}.py" for name in options.names] or sorted(SCRIPTS.glob("*.py"))
+    with ThreadPoolExecutor(options.jobs) as pool:
+        rows = list(pool.map(lambda one: row(one, options.answers), scripts))
+    return 1 if any("FAILED" in one or "FALSE" in one for one in rows) else 0
 
 
 def row(script: Path, answers: Path) -> str:
@@ -104,3 +112,7 @@ def judged(script: Path, plainly: int, answer: dict[str, object]) -> str:
     wrong = "FALSE SAME " * (plainly < PLAIN_RUNS and answer["verdict"] == "same")
     cured = "" if remedy is None else f" remedy {'verified' if remedy['verified'] else 'NOT verified'}"
     return f"{wrong}{answer['verdict']}: {'; '.join(told) or '-'}{cured}, {len(runs)} runs,"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

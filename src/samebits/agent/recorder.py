@@ -218,6 +218,9 @@ class Recorder:
             return self.main
         lane = self._here.lane
         if lane is None:
+            if not self.lanes and torch._C._current_autograd_node() is not None:
+                # A device's backward has a thread of its own, which calls modules again that were checkpointed.
+                return self.main
             lane = self._here.lane = self._new_lane(is_own_thread=True)
             self.lanes.append(lane)
         return lane
