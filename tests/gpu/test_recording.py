@@ -204,7 +204,8 @@ def test_places_are_those_of_the_cpu(reentrant: bool, tmp_path: Path) -> None:
 
         recorded(tmp_path / device, work, "op")
         backward = [one for one in kinds(tmp_path / device) if one.pass_ == "backward"]
-        found.append([(one.op, one.module, one.line, one.backward_of) for one in backward])
+        # What a backward within a backward adds up has no line of the user's in that thread.
+        found.append([(one.op, one.module, 0 if reentrant else one.line, one.backward_of) for one in backward])
 
     assert found[0] == found[1]
     assert {module for _, module, _, _ in found[0]} >= {"net.0", "net.2"}
