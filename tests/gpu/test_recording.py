@@ -1,5 +1,8 @@
 """On a device: what a recording must leave as it is, and what it must see and pass by, in trainings of every kind."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,3 +212,32 @@ def test_places_are_those_of_the_cpu(reentrant: bool, tmp_path: Path) -> None:
 
     assert found[0] == found[1]
     assert {module for _, module, _, _ in found[0]} >= {"net.0", "net.2"}
+
+
+ASSERTS = """
+import torch
+from torch import nn
+
+device = torch.accelerator.current_accelerator()
+model = nn.Linear(4, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    kinds = torch.tensor([0, 1, 2, 2 + (step == 1)]).to(device)
+    loss = torch.eye(3, device=device).index_select(0, kinds).sum() * model(torch.ones(4, 4, device=device)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+"""
+
+
+def test_a_device_that_fails_is_no_mistake_of_ours(tmp_path: Path) -> None:
+    """An index out of range breaks all that follows, whoever hears of it first."""
+    (tmp_path / "train.py").write_text(ASSERTS)
+    command = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    error = json.loads(done.stdout)["error"]
+
+    assert (done.returncode, error["kind"]) == (2, "script_failed")
+    assert "device-side assert triggered" in error["message"]
+    assert "samebits' mistake" not in error["message"]

@@ -221,10 +221,15 @@ class Log:
         return self.writer
 
     def failed(self, error: Exception, where: str = "") -> None:
-        """A mistake of ours ends the recording, not the run, and says why."""
+        """A mistake of ours ends the recording, not the run, and says why; so does a device that failed."""
         self.broken = True
-        message = f"{where}{type(error).__name__}: {error}"
-        self.journal.note(Failed("recording", message, "please report this"))
+        told = str(error).partition("\n")[0]
+        if type(error).__name__ == "AcceleratorError" or told.startswith("CUDA error"):
+            # A call of the program's, long ago: who waits for the device hears of it.
+            hint = "does it work without samebits? With CUDA_LAUNCH_BLOCKING=1 the traceback shows the call"
+            self.journal.note(Failed("device", f"the accelerator failed: {told}", hint))
+        else:
+            self.journal.note(Failed("recording", f"{where}{type(error).__name__}: {error}", "please report this"))
         # What failed may be the device that rows wait for.
         with suppress(Exception):
             self.commit()
