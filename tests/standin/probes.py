@@ -93,6 +93,7 @@ COMPUTED: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "norms": lambda x, y: (
         functional.layer_norm(x, (8,)),
         functional.batch_norm(y, None, None, training=True),
+        functional.batch_norm(y, x[0, :2].clone(), x[1, :2].exp(), training=False),
         functional.group_norm(y, 1),
     ),
     "losses": lambda x, y: (
