@@ -42,7 +42,7 @@ build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml
 	rm -rf $(@D)
 	python -m venv $(@D)
 	grep -E '^(torch|numpy|pytest)==' constraints.txt > $(@D)/constraints.txt
-	$(@D)/bin/python -m pip install --quiet --editable ".[torch]" pytest pytest-xdist --requirement $< --constraint $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --no-compile --editable ".[torch]" pytest pytest-xdist --requirement $< --constraint $(@D)/constraints.txt
 	touch $@
 
 # The promised versions of Python and torch: noxfile.py says which. Some GB and half an hour.
@@ -54,9 +54,9 @@ test-versions: .venv/installed-dev
 docs: .venv/installed-docs
 	sphinx-build -W --keep-going -n -q -d build/site-cache docs build/site
 
-# Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
+# Python compiles what is imported, not all of torch. Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python
-	python -m pip install --quiet --editable ".[$*]" --constraint constraints.txt
+	python -m pip install --quiet --no-compile --editable ".[$*]" --constraint constraints.txt
 	touch $@
 
 .venv/bin/python:
