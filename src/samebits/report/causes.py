@@ -10,6 +10,7 @@ from samebits.checking.plan import CONTROL
 from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Unknown
 from samebits.factors.catalog import find
 from samebits.factors.files_left_behind import OUTSIDE
+from samebits.report.origins import not_waited_for
 from samebits.report.places import counted, where
 
 UNLIKELY = 0.05
@@ -160,6 +161,8 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return [f"{pin}another operation in place of {origin.first.place.row.kind.op}, with a result that repeats"]
     if verdict.unknown.races:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
+    if origin is not None and (line := not_waited_for(origin)):
+        return [line]
     between = "what the machine tells of itself (free memory, load), the network, files outside the folder"
     if origin is not None and origin.first.place.finding == "argument":
         return [f"look at what the arguments of {origin.first.place.row.kind.op} are computed from: {between}"]

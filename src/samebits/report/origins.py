@@ -149,6 +149,15 @@ def _arrived(first: OriginOnRank) -> str:
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
 
 
+def not_waited_for(origin: Origin) -> str:
+    """What to do where an input was written on another stream; empty where it was not."""
+    producer, reads = origin.first.producer, site_of(origin.first.place.row.kind)
+    if producer is None or not producer.other_stream or reads is None:
+        return ""
+    made = Site(producer.path, producer.line).place if producer.path else producer.op
+    return f"before {reads.place}, wait for what {made} queued on another stream: current_stream().wait_stream(...)"
+
+
 def _other_rank(other: OriginOnRank) -> str:
     place = other.place
     what = "received" if other.is_received else f"diverges by itself, {called(place.row.kind)}"
