@@ -227,7 +227,7 @@ class Log:
         if type(error).__name__ == "AcceleratorError" or told.startswith("CUDA error"):
             # A call of the program's, long ago: who waits for the device hears of it.
             hint = "does it work without samebits? With CUDA_LAUNCH_BLOCKING=1 the traceback shows the call"
-            self.journal.note(Failed("device", f"the accelerator failed: {told}", hint))
+            self.journal.note(Failed("script_failed", f"the accelerator failed: {told}", hint))
         else:
             self.journal.note(Failed("recording", f"{where}{type(error).__name__}: {error}", "please report this"))
         # What failed may be the device that rows wait for.

@@ -24,12 +24,7 @@ from samebits.runfolder.notes import Failed, Observed, Started, read_notes
 NO_PIPE = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
-_KINDS = {
-    "storage": StorageError,
-    "not_injected": InjectionError,
-    "no_torch": NoTorchError,
-    "device": ScriptFailedError,
-}
+_KINDS = {one.kind: one for one in (StorageError, InjectionError, NoTorchError, ScriptFailedError)}
 
 
 def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:

@@ -247,7 +247,7 @@ class Refused(Note, note="refused"):
 
 @dataclass(frozen=True)
 class Failed(Note, note="error"):
-    """What ended a recording: of the kinds in JSON answers, `device`, or a mistake of ours."""
+    """What ended a recording; of the kinds in JSON answers, or a mistake of ours."""
 
     kind: str
     message: str
