@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,7 @@ torch.save(model.state_dict(), "model.pt")
 print(loss.item())
 """
 SEED = "torch.manual_seed(0)"
+FORGOTTEN = Path(__file__).parents[1] / "gpu/scripts/forgotten_wait.py"
 LAYERS = {
     "mlp": ("8", "nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3)"),
     "cnn": ("8, 4, 4", "nn.Conv2d(8, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 2, 3)"),
@@ -72,20 +74,35 @@ CASES = {
 def test_what_misbehaves_is_named(name: str, case: str, layers: str, tmp_path: Path) -> None:
     """The factor, its line where it has one, and a remedy that is verified."""
     own, (shape, made) = CASES[case], LAYERS[layers]
-    (tmp_path / "train.py").write_text(TRAIN.format(before=own.before, layers=made, shape=shape, more=own.more))
-    done = subprocess.run(
-        [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"],
-        cwd=tmp_path,
-        env=environment(name, *own.faults),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = json.loads(done.stdout)
-    assert_valid(found)
+    script = TRAIN.format(before=own.before, layers=made, shape=shape, more=own.more)
+    found = answer(tmp_path, script, name, *own.faults)
 
     causes = [(cause["factor"], cause["location"] and cause["location"]["line"]) for cause in found["causes"]]
     assert causes == ([(own.factor, own.line)] if own.factor else [])
     assert found["verdict"] == ("different" if own.factor else "same")
     assert not own.factor or (found["causes"][0]["confirmed"] and found["remedy"]["verified"])
     assert (case == "refused") == ("call samebits.pin(factors=" in str(found["rows"]))
+
+
+def answer(folder: Path, source: str, name: str, *faults: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(source)
+    words = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
+    done = subprocess.run(
+        words, cwd=folder, env=environment(name, *faults), capture_output=True, text=True, check=False
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert_valid(found)
+    return found
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_stream_that_is_not_waited_for_is_told(waits: bool, tmp_path: Path) -> None:
+    """No pin holds that: its line is told, with what to wait for."""
+    source = FORGOTTEN.read_text()
+    if waits:
+        wait = "    torch.cuda.current_stream().wait_stream(side)\n    x.record_stream(torch.cuda.current_stream())\n"
+        source = source.replace("    loss = model", f"{wait}    loss = model")
+    found = answer(tmp_path, source, "cuda", "late", "rubbish")
+
+    assert (found["verdict"], found["causes"]) == ("same" if waits else "different", [])
+    assert waits == ("before train.py:16, wait for what train.py:15 queued on another stream" not in str(found["rows"]))
