@@ -143,7 +143,9 @@ def _arrived(first: OriginOnRank) -> str:
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
-        return f"memory that was not written since {producer.op}{where} made it"
+        return (
+            f"memory that {producer.op}{where} made; no operation has written there since: a kernel of its own, or none"
+        )
     if producer.other_stream:
         return f"{producer.op}{where}, on another stream, agreed: what reads there has to wait for it (wait_stream)"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
