@@ -6,7 +6,7 @@ On a GPU where there is one, as `torch-algorithms=replace` does, in milliseconds
 what deterministic algorithms do without us, where they do not refuse. Without one on CPU tensors, with one thread: the
 formulas are put in the place of the CPU's kernels, in milliseconds of processor time. A call is forward and backward;
 the sides take turns. Shown are the quickest calls, and how much memory a call takes at most beyond what it begins with,
-in MiB. `--larger` takes eight times the batch.
+in MiB. `--larger` takes eight times the first dimension.
 """
 
 import contextlib
@@ -127,7 +127,7 @@ CASES = (
         (4, 64, 64, 64),
     ),
     ("take 1000000 of 100000", lambda x: x.take(indices(1000000, 100000)), None, (100000,)),
-    ("bincount weights 1000000", plain(lambda x: torch.bincount(indices(1000000, 1000), x)), None, (1000000,)),
+    ("bincount weights 1000000", plain(lambda x: torch.bincount(indices(len(x), 1000), x)), None, (1000000,)),
     ("histc 1000000", plain(lambda x: torch.histc(x, 100)), None, (1000000,)),
     ("median(1) (1000,1000)", lambda x: x.median(1).values, None, (1000, 1000)),
     ("cumprod 1000000", plain(lambda x: (x * 0.001 + 1).cumprod(0)), None, (1000000,)),

@@ -73,27 +73,9 @@ def test_uninitialised_results_are_no_evidence(tmp_path: Path, monkeypatch: pyte
     assert [list(row) for row in first] == [["result[0]"]]
 
 
-def test_a_copy_of_memory_that_was_never_written_is_no_evidence(tmp_path: Path) -> None:
-    """As cuDNN's recurrent nets copy their weights before they have any; what computes with such memory is evidence."""
-    junk = iter(range(100))
-
-    def taken() -> Tensor:
-        x = torch.empty(4)
-        x.numpy()[:] = next(junk)  # no operation: the memory that it got was so
-        return x
-
-    def copies() -> None:
-        both = torch.cat([taken().clone(), taken().double()])
-        both.fill_(1).sum()
-
-    def computes() -> None:
-        taken().clone().sum()
-
-    assert recorded(tmp_path / "a", copies) == recorded(tmp_path / "b", copies)
-    *_, total = recorded(tmp_path / "c", computes)
-    *_, other = recorded(tmp_path / "d", computes)
-    assert total.kind.op == other.kind.op == "aten::sum"
-    assert total.ins != other.ins
+def test_weights_that_are_put_together_are_evidence_where_they_are_read() -> None:
+    """CuDNN's recurrent nets do that before anybody has written to them."""
+    assert schema_of(torch.ops.aten._cudnn_rnn_flatten_weight.default).is_view
 
 
 def test_what_an_lstm_keeps_for_its_backward_accuses_nobody() -> None:

@@ -150,7 +150,10 @@ def test_compiled_code_with_graphs_is_passed_by(tmp_path: Path) -> None:
             model.zero_grad()  # or else torch refuses to add to what the last replay made
 
     recorded(tmp_path / "run", work, "op")
+    recorded(tmp_path / "plain", lambda: model(torch.ones(32, 64, device=DEVICE)), "op")
+
     assert not {kind.op for kind in kinds(tmp_path / "run") if "mm" in kind.op}
+    assert {kind.op for kind in kinds(tmp_path / "plain") if "mm" in kind.op}
 
 
 def kinds(folder: Path) -> list[OpKind]:

@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ def main() -> int:
     scripts = [SCRIPTS / f"{name}.py" for name in options.names] or sorted(SCRIPTS.glob("*.py"))
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = list(pool.map(lambda one: row(one, options.answers), scripts))
-    return 1 if any("FAILED" in one or "FALSE" in one for one in rows) else 0
+    return 1 if any(re.search("FAILED|FALSE|WRONG|MISSED|NO REMEDY", one) for one in rows) else 0
 
 
 def row(script: Path, answers: Path) -> str:
@@ -90,7 +91,7 @@ def start(script: Path, place: Path, words: Sequence[str]) -> "subprocess.Comple
 
 
 def judged(script: Path, plainly: int, answer: dict[str, object]) -> str:
-    """A verdict beside what plain runs showed and the lines that are marked."""
+    """A verdict beside what plain runs showed and the lines that are marked; what is in capitals is wrong."""
     marks = {
         (line.rpartition("# <- ")[2], number)
         for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1)
@@ -99,19 +100,19 @@ def judged(script: Path, plainly: int, answer: dict[str, object]) -> str:
     if "causes" not in answer:
         first = answer["first"]
         assert isinstance(first, dict)
-        return f"{answer['verdict']}: {[(one['state'], one['confirmed']) for one in first['missing']]}"
+        missing = [(one["state"], one["confirmed"]) for one in first["missing"]]
+        return f"{answer['verdict']}: {missing}{' WRONG' * (missing != [('generators', True)])}"
     causes, runs, remedy = answer["causes"], answer["runs"], answer["remedy"]
     assert isinstance(causes, list)
     assert isinstance(runs, list)
     assert remedy is None or isinstance(remedy, dict)
-    told = []
-    for cause in causes:
-        line = cause["location"]["line"] if cause["location"] else None
-        right = "right" if (cause["factor"], line) in marks else "OTHER"
-        told.append(f"{cause['factor']}:{line} {'confirmed' if cause['confirmed'] else 'suspected'} {right}")
-    wrong = "FALSE SAME " * (plainly < PLAIN_RUNS and answer["verdict"] == "same")
-    cured = "" if remedy is None else f" remedy {'verified' if remedy['verified'] else 'NOT verified'}"
-    return f"{wrong}{answer['verdict']}: {'; '.join(told) or '-'}{cured}, {len(runs)} runs,"
+    found = {(one["factor"], one["location"]["line"] if one["location"] else None) for one in causes}
+    told = "; ".join(f"{one['factor']}{'' if one['confirmed'] else ' suspected'}" for one in causes) or "-"
+    wrong = " FALSE SAME" * (plainly < PLAIN_RUNS and answer["verdict"] == "same")
+    wrong += f" WRONG {sorted(found - marks, key=str)}" * bool(found - marks)
+    wrong += f" MISSED {sorted(marks - found)}" * (answer["verdict"] == "different" and bool(marks - found))
+    wrong += " NO REMEDY" * (bool(causes) and not (remedy and remedy["verified"]))
+    return f"{answer['verdict']}: {told}{wrong}, {len(runs)} runs,"
 
 
 if __name__ == "__main__":

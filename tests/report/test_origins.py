@@ -197,11 +197,14 @@ def test_what_another_stream_wrote_has_to_be_waited_for(row: OpRow) -> None:
     place = OpDivergence("input", 0, 1482, 0, row, row, ("self",))
     texts = ["\n".join(lines(told(place, replace(PRODUCER, other_stream=other)))) for other in (True, False)]
 
-    assert "aten::mul.Tensor, on another stream, agreed: what reads there has to wait for it (wait_stream)" in texts[0]
+    assert "aten::mul.Tensor agreed, on another stream: nobody waited for it, or something else wrote there" in texts[0]
     assert "aten::mul.Tensor, agreed: something else has since" in texts[1]
     unknown = Unknown(DivergentRuns(1, 2, Divergence(0, "grad")), True)
     verdict = replace(told(place, replace(PRODUCER, other_stream=True)), unknown=unknown)
-    assert advice(verdict)[0].startswith("before model.py:2, wait for what aten::mul.Tensor queued on another stream")
+    assert advice(verdict)[0].startswith("does model.py:2 wait for what aten::mul.Tensor queued on another stream")
+    for other in (replace(PRODUCER, op="c10d::allreduce_"), replace(PRODUCER, uninitialized=True)):
+        elsewhere = replace(told(place, replace(other, other_stream=True)), unknown=unknown)
+        assert "another stream" not in advice(elsewhere)[0]
 
 
 def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:

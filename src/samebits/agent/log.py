@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any, cast
 
+from samebits.accelerators.devices import synchronize
 from samebits.agent.environment import environment_now
 from samebits.agent.leash import Leash
 from samebits.agent.tensors import Named, as_tensor, unwrapped
@@ -224,7 +225,7 @@ class Log:
         """A mistake of ours ends the recording, not the run, and says why; so does a device that failed."""
         self.broken = True
         told = str(error).partition("\n")[0]
-        if type(error).__name__ == "AcceleratorError" or told.startswith("CUDA error"):
+        if _is_broken(told):
             # A call of the program's, long ago: who waits for the device hears of it.
             hint = "does it work without samebits? With CUDA_LAUNCH_BLOCKING=1 the traceback shows the call"
             self.journal.note(Failed("script_failed", f"the accelerator failed: {told}", hint))
@@ -252,6 +253,15 @@ class Log:
     def has_anything(self) -> bool:
         """Whether there is anything to write: a process that only makes modules leaves no recording."""
         return self.writer is not None or bool(self._queue) or bool(self._row.streams)
+
+
+def _is_broken(told: str) -> bool:
+    """Whether the device says so again: what breaks it breaks all that follows, and a mistake of ours does not."""
+    try:
+        synchronize()
+    except Exception as error:
+        return told in str(error) and "captur" not in told
+    return False
 
 
 def _content(trees: Iterable[tuple[str, object]]) -> tuple[list[Named], tuple[list[str], list[int]], dict[str, None]]:

@@ -218,7 +218,7 @@ class Recorder:
             return self.main
         lane = self._here.lane
         if lane is None:
-            if not self.lanes and torch._C._current_autograd_node() is not None:
+            if _is_autograds():
                 # A device's backward has a thread of its own, which calls modules again that were checkpointed.
                 return self.main
             lane = self._here.lane = self._new_lane(is_own_thread=True)
@@ -304,3 +304,10 @@ class Recorder:
         for lane in (self.main, *self.lanes):
             with self.lock, self._in_hooks():
                 self._finish_lane(lane)
+
+
+def _is_autograds() -> bool:
+    """Whether this thread is one of autograd's, which Python has not started and knows at most by a stand-in."""
+    known = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+    is_foreign = known is None or isinstance(known, threading._DummyThread)
+    return is_foreign and torch._C._current_autograd_node() is not None

@@ -147,17 +147,18 @@ def _arrived(first: OriginOnRank) -> str:
             f"memory that {producer.op}{where} made; no operation has written there since: a kernel of its own, or none"
         )
     if producer.other_stream:
-        return f"{producer.op}{where}, on another stream, agreed: what reads there has to wait for it (wait_stream)"
+        return f"{producer.op}{where} agreed, on another stream: nobody waited for it, or something else wrote there"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
 
 
 def not_waited_for(origin: Origin) -> str:
-    """What to do where an input was written on another stream; empty where it was not."""
-    producer, reads = origin.first.producer, site_of(origin.first.place.row.kind)
-    if producer is None or not producer.other_stream or reads is None:
+    """What to look at where an input was written on another stream; empty where it was not."""
+    first = origin.first
+    producer, reads = first.producer, site_of(first.place.row.kind)
+    if producer is None or reads is None or not producer.other_stream or first.is_received or first.is_uninitialized:
         return ""
     made = Site(producer.path, producer.line).place if producer.path else producer.op
-    return f"before {reads.place}, wait for what {made} queued on another stream: current_stream().wait_stream(...)"
+    return f"does {reads.place} wait for what {made} queued on another stream (wait_stream)? What else writes there?"
 
 
 def _other_rank(other: OriginOnRank) -> str:

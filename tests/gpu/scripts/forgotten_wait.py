@@ -13,7 +13,7 @@ for _step in range(30):
         x = rows[torch.randperm(4096, device="cuda")]
         for _ in range(20):
             x = torch.sin(x) + x
-    loss = model(x).square().mean()  # <- stream-order
+    loss = model(x).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

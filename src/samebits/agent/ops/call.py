@@ -45,7 +45,7 @@ class Call:
 
     __slots__ = (
         *("args", "evidence", "floats", "form", "func", "generator", "is_late", "kwargs", "place", "read", "signature"),
-        *("taken", "tensors", "unwritten"),
+        *("taken", "tensors"),
     )
 
     form: CallForm
@@ -54,7 +54,6 @@ class Call:
     evidence: list[int]  # of what it reads; of what it writes, too, once that is known
     taken: Any  # what has to be kept of it
     is_late: bool  # it may return before it is done
-    unwritten: object  # what made the memory that it copies, where nothing was ever written there
 
     def __init__(
         self, schema: OpSchema, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: Mapping[str, Any]

@@ -92,11 +92,6 @@ class Producers:
                 return producer, is_uninitialized
         return None, False
 
-    def of_nothing(self, tensors: list[torch.Tensor]) -> object:
-        """What made the first one, where nothing was ever written to any of them; else None."""
-        found = [self.of(tensor) for tensor in tensors]
-        return found[0][0] if found and all(is_uninitialized for _, is_uninitialized in found) else None
-
 
 def stream_number(device: torch.device) -> int:
     """Which stream of a device this thread queues work on; 0 where it has none."""

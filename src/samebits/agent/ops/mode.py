@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from operator import attrgetter
-from types import CodeType, FrameType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -228,9 +228,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_close:
             self.capture.graft_inputs(self._place, call)
         tensors = call.tensors
-        call.unwritten = self.producers.of_nothing([tensors[at] for at in form.reads]) if schema.is_copy else None
         read = [at for at in form.reads if _has_bits(tensors[at]) and not self._is_only_written(form, at, tensors[at])]
-        read = [] if call.unwritten else read
         call.read, call.evidence = tuple(read), list[int]()
         self._digest([tensors[at] for at in read], call.evidence)
         if call.floats:
@@ -278,14 +276,13 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not all(map(_has_bits, tensors)):
             names, tensors = _without(names, tensors, [tensor for tensor in tensors if not _has_bits(tensor)])
         stream = stream_number(tensors[0].device) if tensors else 0
-        producer = call.unwritten or (*self._place, schema.name, call.place, stream)
-        holds_nothing = schema.is_uninitialized or call.unwritten is not None
+        producer = (*self._place, schema.name, call.place, stream)
         for tensor in tensors:
-            self.producers.wrote(tensor, producer, holds_nothing)
+            self.producers.wrote(tensor, producer, schema.is_uninitialized)
         if not self.capture.is_idle:
             self.capture.graft_results(self._place, tensors)
         is_under_way = schema.is_collective or (call.is_late and _comes_to_the_host(call.tensors, tensors))
-        if holds_nothing or is_under_way:
+        if schema.is_uninitialized or is_under_way:
             names, tensors = (), []
         elif schema.scratch and isinstance(result, tuple | list):
             names, tensors = _without(names, tensors, [result[at] for at in schema.scratch if at < len(result)])
@@ -358,10 +355,6 @@ def _on_cpu(tensors: list[torch.Tensor]) -> bool:
     return all(map(_is_cpu, tensors))
 
 
-# By the id of a code, with the code: two of the same text are equal.
-_calls_generated: dict[int, tuple[CodeType, bool]] = {}
-
-
 def _is_compiled(frame: FrameType | None) -> bool:
     """Whether code that torch.compile has generated is at work, whatever it calls: kernels, and trials of kernels.
 
@@ -371,11 +364,7 @@ def _is_compiled(frame: FrameType | None) -> bool:
     if _GENERATED_IS_CALLED_BY not in sys.modules:
         return False
     while frame is not None:
-        code = frame.f_code
-        met = _calls_generated.get(id(code))
-        if met is None or met[0] is not code:
-            met = _calls_generated[id(code)] = code, frame.f_globals.get("__name__") == _GENERATED_IS_CALLED_BY
-        if met[1]:
+        if frame.f_globals.get("__name__") == _GENERATED_IS_CALLED_BY:
             return True
         frame = frame.f_back
     return False

@@ -18,12 +18,16 @@ _WRITE_ONLY = {
         *("cauchy_", "log_normal_", "_foreach_copy_", "_foreach_zero_"),
     )
 }
-# They only move bits: a copy of memory that was never written says as little. cuDNN's recurrent nets put their weights
-# together before anything is written to them (torch/nn/modules/rnn.py: RNNBase.__init__).
-_COPIES = {"aten::clone", "aten::copy_", "aten::_to_copy", "aten::cat", "aten::_cudnn_rnn_flatten_weight"}
 # Views that do not say so. `set_` makes its tensor a look at another memory: what is there is read by its user,
-# and may never have been written before.
-_VIEWS = {"aten::_unsafe_view", "aten::_reshape_alias", "aten::lift_fresh", "aten::set_"}
+# and may never have been written before. So does cuDNN with the weights of its recurrent nets, before they have values
+# (torch/nn/modules/rnn.py: RNNBase.__init__).
+_VIEWS = {
+    "aten::_unsafe_view",
+    "aten::_reshape_alias",
+    "aten::lift_fresh",
+    "aten::set_",
+    "aten::_cudnn_rnn_flatten_weight",
+}
 # Running statistics, updated in place behind a schema that says nothing of it.
 _HIDDEN_WRITES = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
@@ -72,7 +76,6 @@ class OpSchema:
     is_view: bool  # its results are other looks at its input
     is_random: bool  # it draws from a generator
     is_uninitialized: bool  # its results hold no values yet
-    is_copy: bool  # its results hold what it was given, and nothing else
     is_collective: bool  # its results are there only once somebody waits for them
     is_silent: bool  # nothing to record
     is_builtin: bool  # torch itself has it, so it can be replayed in another process
@@ -127,7 +130,6 @@ def _read_schema(func: torch._ops.OpOverload) -> OpSchema:
         is_view=(aliases and not writes) or base in _VIEWS,
         is_random=torch.Tag.nondeterministic_seeded in func.tags,
         is_uninitialized=base.startswith("aten::") and short.startswith(_UNINITIALIZED),
-        is_copy=base in _COPIES,
         is_collective=collective,
         is_silent=base.startswith(_SILENT) or base in _ONLY_NAMES,
         is_builtin=base.partition("::")[0] in BUILTIN,
