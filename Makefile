@@ -54,7 +54,8 @@ test-versions: .venv/installed-dev
 docs: .venv/installed-docs
 	sphinx-build -W --keep-going -n -q -d build/site-cache docs build/site
 
-# Python compiles what is imported, not all of torch. Installs the extra that the target's name ends with, again whenever what it was installed from has changed.
+# Installs the extra that the target's name ends with, again whenever what it was installed from has changed. Python
+# compiles what is imported, not all of torch.
 .venv/installed-%: pyproject.toml constraints.txt | .venv/bin/python
 	python -m pip install --quiet --no-compile --editable ".[$*]" --constraint constraints.txt
 	touch $@

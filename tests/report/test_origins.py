@@ -110,7 +110,7 @@ def test_the_places_in_json(row: OpRow) -> None:
     ("finding", "names", "producer", "more", "says"),
     [
         ("input", ("source",), None, {}, "no recorded operation made it"),
-        ("input", ("source",), replace(PRODUCER, uninitialized=True), {}, "made; no operation has written there since"),
+        ("input", ("source",), replace(PRODUCER, uninitialized=True), {}, "made: no operation wrote there since"),
         (
             "input",
             ("source",),

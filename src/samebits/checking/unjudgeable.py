@@ -46,7 +46,7 @@ def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | 
 
 
 def broken(folder: Path, steps: int) -> SamebitsError | None:
-    """What went wrong on our side. A helper process that samebits could not enter is no trouble if another trained."""
+    """What ended a recording. A helper process that samebits could not enter is no trouble if another trained."""
     for note in read_notes(folder, Failed):
         if note.kind == "not_injected" and steps:
             continue

@@ -143,9 +143,7 @@ def _arrived(first: OriginOnRank) -> str:
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
-        return (
-            f"memory that {producer.op}{where} made; no operation has written there since: a kernel of its own, or none"
-        )
+        return f"memory that {producer.op}{where} made: no operation wrote there since, but maybe a kernel of its own"
     if producer.other_stream:
         return f"{producer.op}{where} agreed, on another stream: nobody waited for it, or something else wrote there"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
