@@ -1,8 +1,9 @@
-"""`torch._dynamo`, read when something of it is needed.
+"""Parts of torch that it imports at once and short trainings never use: read when something of one is needed.
 
-An optimizer imports torch's compiler to mark where it must stop, also where nobody compiles: half of the time that a
-short process takes. The tests start thousands of those. Until more is asked of it, this module answers those two calls
-as they work while nothing is compiled; then it becomes the real one.
+They are more than half of the time that a short process takes, and the tests start thousands of those. An optimizer
+imports the compiler to mark where it must stop, also where nobody compiles: until more is asked of it, those two calls
+are answered as they work while nothing is compiled. Once one part is needed, all are read: compilers want the kernels
+for tensors without data, too.
 """
 
 import functools
@@ -11,10 +12,21 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
 from types import ModuleType
 
-NAME = "torch._dynamo"
-
 
 class Late(ModuleType):
+    def __getattr__(self, name):
+        if type(self) is ModuleType or name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        read_all()
+        return getattr(self, name)
+
+    def become_real(self):
+        self.__class__ = ModuleType
+        self.__spec__.loader = self.__loader__ = self.__spec__.loader_state
+        self.__loader__.exec_module(self)
+
+
+class LateCompiler(Late):
     def graph_break(self, msg=""):
         pass
 
@@ -25,7 +37,7 @@ class Late(ModuleType):
 
         @functools.wraps(fn)
         def disabled(*args, **kwargs):
-            if type(self) is Late:
+            if isinstance(self, Late):
                 return fn(*args, **kwargs)
             if not hasattr(disabled, "real"):
                 disabled.real = self.disable(fn, recursive, **options)
@@ -33,30 +45,36 @@ class Late(ModuleType):
 
         return disabled
 
-    def __getattr__(self, name):
-        if type(self) is not Late or name.startswith("__"):
-            raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
-        self.become_real()
-        return getattr(self, name)
 
-    def become_real(self):
-        self.__class__ = ModuleType
-        self.__spec__.loader = self.__loader__ = self.__spec__.loader_state
-        self.__loader__.exec_module(self)
+# In the order in which torch imports them.
+LATE = {
+    "torch.distributions": Late,
+    "torch.export": Late,
+    "torch.quantization": Late,
+    "torch._meta_registrations": Late,
+    "torch._dynamo": LateCompiler,
+}
+
+
+def read_all():
+    for name in LATE:
+        module = sys.modules.get(name)
+        if isinstance(module, Late):
+            module.become_real()
 
 
 class Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname, path=None, target=None):
-        if fullname.startswith(f"{NAME}.") and type(sys.modules[NAME]) is Late:
-            sys.modules[NAME].become_real()
-        if fullname != NAME:
+        if isinstance(sys.modules.get(fullname.rpartition(".")[0]), Late):
+            read_all()
+        if fullname not in LATE:
             return None
         spec = PathFinder.find_spec(fullname, path)
         spec.loader, spec.loader_state = self, spec.loader
         return spec
 
     def create_module(self, spec):
-        return Late(NAME)
+        return LATE[spec.name](spec.name)
 
     def exec_module(self, module):
         pass
