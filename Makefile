@@ -1,7 +1,8 @@
 # For a machine that has make and Python 3.11 or newer; an existing .venv is reused.
 #   make demo   one training script that repeats bit for bit, and one that does not
 #   make test   everything CI checks; `make test-slow` goes on with what that has only samples of
-#   make test-frameworks   Lightning, transformers and accelerate, the newest and the oldest supported ones
+#   make test-frameworks   the newest Lightning, transformers and accelerate
+#   make test-versions   the oldest and newest Python and torch that are promised, and the oldest frameworks
 #   make docs   the documentation as a site, in build/site
 
 SHELL := /bin/bash
@@ -28,14 +29,13 @@ test: .venv/installed-dev
 test-slow: .venv/installed-dev
 	SAMEBITS_WHOLE_TORCH=1 pytest -n auto --dist worksteal -m slow
 
-# Each in an environment of its own in build/frameworks, which is reused as long as what it is made from stays.
-# `FRAMEWORK_TESTS="-m slow"` runs the planted faults: half an hour.
+# `newest` or `oldest`: an environment in build/frameworks, which is reused as long as what it is made from stays.
+FRAMEWORKS ?= newest
+# `-m slow` runs the planted faults: half an hour.
 FRAMEWORK_TESTS ?=
-test-frameworks: build/frameworks/newest/made build/frameworks/oldest/made
-	for own in newest oldest; do \
-	    SAMEBITS_WHOLE_TORCH=1 build/frameworks/$$own/bin/python -m pytest -n auto --dist worksteal tests/integrations \
-	        --ignore tests/integrations/test_pytest.py $(FRAMEWORK_TESTS) || exit; \
-	done
+test-frameworks: build/frameworks/$(FRAMEWORKS)/made
+	SAMEBITS_WHOLE_TORCH=1 build/frameworks/$(FRAMEWORKS)/bin/python -m pytest -n auto --dist worksteal tests/integrations \
+	    --ignore tests/integrations/test_pytest.py $(FRAMEWORK_TESTS)
 
 # What old frameworks need beside them is their own business: only what bits depend on is pinned.
 build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml | .venv/bin/python
@@ -45,8 +45,9 @@ build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml
 	$(@D)/bin/python -m pip install --quiet --no-compile --editable ".[torch]" pytest pytest-xdist --requirement $< --constraint $(@D)/constraints.txt
 	touch $@
 
-# The promised versions of Python and torch: noxfile.py says which. Some GB and half an hour.
+# What is promised and does not change between pushes: noxfile.py says which. Some GB and half an hour.
 test-versions: .venv/installed-dev
+	$(MAKE) test-frameworks FRAMEWORKS=oldest
 	python -m pip install --quiet nox
 	nox
 
