@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 from samebits.factors.catalog import CATALOG
+from tests.answers import samebits
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "samebits"
@@ -111,9 +112,7 @@ def test_the_tour_shows_what_is_printed(tmp_path: Path) -> None:
     """The answer in the README to the script that repeats is, letter for letter, what `check` prints today."""
     shown = tours((ROOT / "README.md").read_text())["samebits check examples/names_rnn_cured.py"]
     words = ["check", "--out", str(tmp_path / "check"), "examples/names_rnn_cured.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "samebits", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = samebits(ROOT, *words, OMP_NUM_THREADS=None)
 
     assert done.returncode == 0, done.stderr
     assert without_figures(done.stdout) == without_figures(shown)
@@ -126,12 +125,8 @@ def test_the_resume_shows_what_is_printed(tmp_path: Path) -> None:
         r"<!-- resume:digits_resume -->\n```console\n\$ (.*)\n((?:.*\n)*?)```", (ROOT / "README.md").read_text()
     )
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    wrong, right = (
-        subprocess.run(
-            [sys.executable, "-m", *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        for command in (shown[0][0], "samebits resume examples/digits_resume_cured.py")
-    )
+    commands = (shown[0][0], "samebits resume examples/digits_resume_cured.py")
+    wrong, right = (samebits(tmp_path, *command.split()[1:], OMP_NUM_THREADS=None) for command in commands)
 
     assert wrong.returncode == 1, wrong.stderr
     assert without_figures(wrong.stdout) == without_figures(shown[0][1])

@@ -11,6 +11,7 @@ import torch
 
 import samebits
 from samebits.base.errors import UsageError
+from tests import answers
 from tests.factors.contexts import treated, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore::samebits.TooLateWarning")
@@ -61,13 +62,7 @@ def test_under_a_run_the_line_is_told_on_stderr(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     program = "import torch\n\nx = torch.ones(1, 1, 2, 2)\ntorch.nn.MaxUnpool2d(2)(x, torch.zeros_like(x).long())\n"
     script.write_text(program)
-    result = subprocess.run(
-        [sys.executable, "-m", "samebits", "run", "--pin", "torch-algorithms=strict", "--out", "out", str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = answers.samebits(tmp_path, "run", "--pin", "torch-algorithms=strict", "--out", "out", str(script))
 
     assert result.returncode == 1
     assert REFUSED in result.stderr

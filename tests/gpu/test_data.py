@@ -1,8 +1,5 @@
 """On a device: samples that draw there, memory that is pinned, and prices. Part of `pytest -m gpu tests/gpu`."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +7,7 @@ import pytest
 import torch
 
 from samebits.data import DataLoader
+from tests.answers import answer_of, samebits
 from tests.gpu import DEVICE, NEEDS_A_GPU, ON_A_DEVICE, own
 
 pytestmark = ON_A_DEVICE
@@ -78,9 +76,8 @@ for step in range(600):
 def test_prices_on_the_device(tmp_path: Path) -> None:
     """What needs CUDA is measured, with the device's memory, and the autotuner both ways."""
     (tmp_path / "train.py").write_text(TRAIN)
-    command = [sys.executable, "-m", "samebits", "cost", "--format", "json", "--budget", "200", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
-    found = json.loads(done.stdout)
+    done = samebits(tmp_path, "cost", "--format", "json", "--budget", "200", "train.py", timeout=400)
+    found = answer_of(done)
     prices = {price["candidate"]["label"]: price for price in found["prices"]}
 
     assert done.returncode == 0, done.stdout + done.stderr

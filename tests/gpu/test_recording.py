@@ -1,8 +1,5 @@
 """On a device: what a recording must leave as it is, and what it must see and pass by, in trainings of every kind."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from samebits.bits.digest import digests
 from samebits.runfolder.folder import open_run
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.ops import OpKind, Ops
+from tests.answers import answered
 from tests.gpu import DEVICE, NEEDS_A_GPU, ON_A_DEVICE
 
 pytestmark = ON_A_DEVICE
@@ -237,10 +235,8 @@ print(loss.item())
 def test_a_device_that_fails_is_no_mistake_of_ours(tmp_path: Path) -> None:
     """An index out of range breaks all that follows, whoever hears of it first."""
     (tmp_path / "train.py").write_text(ASSERTS)
-    command = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    error = json.loads(done.stdout)["error"]
+    error = answered(tmp_path, "check", "train.py")["error"]
 
-    assert (done.returncode, error["kind"]) == (2, "script_failed")
+    assert error["kind"] == "script_failed"
     assert "device-side assert triggered" in error["message"]
     assert "samebits' mistake" not in error["message"]

@@ -3,8 +3,6 @@
 A guilty line carries the comment `# <- files-left-behind`.
 """
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.quality.test_planted import MARK, TIMEOUT_SECONDS
-from tests.schemas import assert_valid
+from tests.answers import answered
+from tests.quality.test_planted import MARK
 
 FOLDER = Path(__file__).parent / "left_behind"
 FACTOR = "files-left-behind"
@@ -23,19 +21,7 @@ FACTOR = "files-left-behind"
 def check(folder: Path, *words: str) -> dict[str, Any]:
     """The answer of `samebits check` in a copy of the scripts' folder."""
     shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
-    done = subprocess.run(
-        [sys.executable, "-m", "samebits", "check", "--format", "json", *words],
-        cwd=folder,
-        env=environment | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout)
-    assert_valid(answer)
-    return answer
+    return answered(folder, "check", *words)
 
 
 def guilty_lines(script: str) -> dict[int, str]:
@@ -171,7 +157,9 @@ KINDS = {
     ),
     "resumed": (
         "",
-        "",
+        'if os.path.exists("last.pt"):\n    model.load_state_dict(torch.load("last.pt"))\n'
+        "for _ in range(2):\n    model(torch.ones(4, 4)).sum().backward()\n    optimizer.step()\n"
+        'torch.save(model.state_dict(), "last.pt")',
         True,
     ),
     "strict": ('os.mkdir("out")', "", True),
@@ -189,13 +177,6 @@ KINDS = {
         True,
     ),
 }
-KINDS["resumed"] = (
-    "",
-    'if os.path.exists("last.pt"):\n    model.load_state_dict(torch.load("last.pt"))\n'
-    "for _ in range(2):\n    model(torch.ones(4, 4)).sum().backward()\n    optimizer.step()\n"
-    'torch.save(model.state_dict(), "last.pt")',
-    True,
-)
 
 
 @pytest.mark.slow

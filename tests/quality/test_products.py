@@ -1,14 +1,11 @@
 """What cannot be judged is not called the same: products that nobody can explain, and recordings that failed."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.schemas import assert_valid
+from tests.answers import answered
 
 pytestmark = pytest.mark.slow
 
@@ -29,12 +26,7 @@ for _ in range(3):
 def check(folder: Path, before: str = "torch.manual_seed(0)", after: str = "") -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text(TRAINING.format(before=before, after=after))
-    command = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
-    document: dict[str, Any] = json.loads(done.stdout)
-    assert_valid(document)
-    assert done.returncode == {"same": 0, "different": 1, "undecided": 2}[document["verdict"]]
-    return document
+    return answered(folder, "check", "train.py")
 
 
 def test_what_nobody_can_explain_is_undecided(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ Each script of `resume/` resumes with the same bits, and lacks one state with `-
 and the step at which it shows.
 """
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.schemas import assert_valid
+from tests.answers import answered, samebits
 
 FOLDER = Path(__file__).parent / "resume"
-TIMEOUT_SECONDS = 600
 RANKS = ("torchrun", "--nproc-per-node", "2")
 # Script, the step that it resumes from, and its defects, each with the step at which it shows if that is another one.
 SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
@@ -43,28 +40,10 @@ SUSPECTED = frozenset(("not-resumed", "order", "position", "look-ahead", "rank-s
 SAMPLE = ("agent.py", "replay")
 
 
-def resume(folder: Path, *words: str, form: str = "json") -> subprocess.CompletedProcess[str]:
-    """`samebits resume` in a copy of the scripts' folder."""
-    shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
-    return subprocess.run(
-        [sys.executable, "-m", "samebits", "resume", "--format", form, *words],
-        cwd=folder,
-        env=environment | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-
-
 def answer(folder: Path, *words: str) -> dict[str, Any]:
-    """The answer as data."""
-    done = resume(folder, *words)
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert_valid(found)
-    assert done.returncode == {"same": 0, "different": 1, "undecided": 2}[found["verdict"]], done.stderr
-    return found
+    """The answer in a copy of the scripts' folder."""
+    shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+    return answered(folder, "resume", *words)
 
 
 def command(script: str, defect: str = "") -> list[str]:
@@ -161,7 +140,8 @@ def test_a_right_resume_is_the_same_however_it_is_stopped(
 )
 def test_what_cannot_be_judged_is_an_error_with_a_way_out(tmp_path: Path, words: list[str], message: str) -> None:
     """In words for the user, with exit status 2, and nothing on stdout."""
-    done = resume(tmp_path, *words, form="text")
+    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
+    done = samebits(tmp_path, "resume", *words)
 
     assert done.returncode == 2
     assert message in done.stderr

@@ -3,17 +3,14 @@
 Whatever the luck of the day: nobody is called guilty. A line that is witnessed, and not accused, carries `# <- FACTOR`.
 """
 
-import json
-import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.answers import answered
 from tests.quality.test_planted import MARK
-from tests.schemas import assert_valid
 
 FOLDER = Path(__file__).parent / "unknown"
 # The fast tests have the coin.
@@ -22,20 +19,10 @@ CASES = [pytest.param(path.name, marks=pytest.mark.slow) for path in sorted(FOLD
 RUNS, BIAS = 12, "0.4"
 
 
-def check(name: str, script: str, *options: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "samebits", "check", "--format", "json", *options, script]
-    done = subprocess.run(
-        command,
-        cwd=FOLDER / name,
-        env={**os.environ, "BIAS": BIAS},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    document: dict[str, Any] = json.loads(done.stdout)
-    assert_valid(document)
-    return document
+def check(name: str, folder: Path, *words: str) -> dict[str, Any]:
+    """The answer in a copy of the case's folder."""
+    shutil.copytree(FOLDER / name, folder, dirs_exist_ok=True)
+    return answered(folder, "check", *words, BIAS=BIAS)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -44,7 +31,7 @@ def test_nobody_is_accused(name: str, tmp_path: Path) -> None:
     source = (FOLDER / name / "faulty.py").read_text(encoding="utf-8").splitlines()
     marked = {(mark[1], line) for line, text in enumerate(source, start=1) if (mark := MARK.search(text))}
 
-    verdict = check(name, "faulty.py", "--runs", str(RUNS), "--out", str(tmp_path / "runs"))
+    verdict = check(name, tmp_path, "--runs", str(RUNS), "faulty.py")
 
     assert not any(cause["confirmed"] for cause in verdict["causes"])
     # A race may hide for a whole check; a coin that is thrown so often does not.
@@ -60,6 +47,6 @@ def test_nobody_is_accused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_clean_twin_is_the_same(name: str, tmp_path: Path) -> None:
     """Without the coin all of it repeats, whatever is varied."""
-    verdict = check(name, "clean.py", "--runs", "2", "--out", str(tmp_path / "runs"))
+    verdict = check(name, tmp_path, "--runs", "2", "clean.py")
 
     assert (verdict["verdict"], verdict["causes"]) == ("same", [])

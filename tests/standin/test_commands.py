@@ -1,14 +1,11 @@
 """Whole commands on the stand-in: a lock, a resume, prices and a replay of what a device computes."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.schemas import assert_valid
+from tests.answers import answer_of, samebits
 from tests.standin import NAMES, environment, missing
 
 pytestmark = [
@@ -16,7 +13,6 @@ pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing()),
     pytest.mark.parametrize("name", NAMES),
 ]
-SECONDS = 600
 
 TRAIN = """import os, sys
 import torch
@@ -53,19 +49,8 @@ def write(folder: Path, steps: int = 6, more: str = "") -> None:
 
 def answer(folder: Path, words: str, name: str, *faults: str, **settings: object) -> dict[str, Any]:
     """What a command says as data, with its exit status as `status`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "samebits", *words.split()],
-        cwd=folder,
-        env=environment(name, "late", *faults, **settings),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert_valid(found)
-    return found | {"status": done.returncode}
+    done = samebits(folder, *words.split(), **environment(name, "late", *faults, **settings))
+    return answer_of(done) | {"status": done.returncode}
 
 
 def test_a_lock_holds_on_its_device_alone(name: str, tmp_path: Path) -> None:

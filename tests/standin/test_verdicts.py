@@ -1,15 +1,12 @@
 """Whole checks on a device that misbehaves: the right cause and line, and silence where nothing is wrong."""
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.schemas import assert_valid
+from tests.answers import answered
 from tests.standin import NAMES, environment, missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
@@ -86,13 +83,7 @@ def test_what_misbehaves_is_named(name: str, case: str, layers: str, tmp_path: P
 
 def answer(folder: Path, source: str, name: str, *faults: str) -> dict[str, Any]:
     (folder / "train.py").write_text(source)
-    words = [sys.executable, "-m", "samebits", "check", "--format", "json", "train.py"]
-    done = subprocess.run(
-        words, cwd=folder, env=environment(name, *faults), capture_output=True, text=True, check=False
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert_valid(found)
-    return found
+    return answered(folder, "check", "train.py", **environment(name, *faults))
 
 
 @pytest.mark.parametrize("waits", [True, False])
