@@ -28,7 +28,7 @@ def planted() -> list[Guilty]:
     """Every line of a planted case that lets a factor in which some rule covers."""
     found = []
     for case in sorted(FOLDER.iterdir()):
-        files = [path for path in sorted(case.rglob("*.py")) if path.name != "clean.py"]
+        files = sorted(case.rglob("*.py"))
         said = by_line(findings(files))
         for path in files:
             for number, line in enumerate(path.read_text().splitlines(), 1):

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.lint.linting import lint
 from tests.lint.agreement import CORPUS, planted, removed_lines, strange
-from tests.quality.test_planted import FOLDER
+from tests.quality.twins import TWINS, lay_out
 
 # Read as what it is, each of these lines may be right: only running it shows that it is not.
 UNSEEN = {
@@ -40,12 +40,13 @@ def test_reading_names_what_experiments_confirm() -> None:
     assert {(one.where, one.line) for one in planted() if not one.rules} == UNSEEN
 
 
-def test_reading_is_silent_on_clean_twins() -> None:
+def test_reading_is_silent_on_clean_twins(tmp_path: Path) -> None:
     """Nothing is said of code that repeats."""
     said = {}
-    for case in sorted(FOLDER.iterdir()):
-        files = [path for path in sorted(case.rglob("*.py")) if path.name != "faulty.py"]
-        said[case.name] = [(Path(one.path).name, one.line, one.rule) for one in lint(files).findings]
+    for name in TWINS:
+        lay_out(name, tmp_path / name)
+        files = [path for path in sorted((tmp_path / name).rglob("*.py")) if path.name != "faulty.py"]
+        said[name] = [(Path(one.path).name, one.line, one.rule) for one in lint(files).findings]
 
     assert {name: found for name, found in said.items() if found} == {}
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.quality.twins import replaced
+
 FOLDER = Path(__file__).parent
 LONG = FOLDER / "long"
 
@@ -15,24 +17,20 @@ class Long(NamedTuple):
 
     Attributes:
         factors: to blame.
-        replaced: what stands in the sound script → what stands in the faulty one.
+        changes: what stands in the sound script → what stands in the faulty one.
         styled: the bytes of the file, of its text.
         lines: that a patch may change.
     """
 
     factors: frozenset[str]
-    replaced: dict[str, str]
+    changes: dict[str, str]
     styled: Callable[[str], bytes]
     lines: int
 
     @property
     def content(self) -> bytes:
         """The faulty script."""
-        text = (LONG / "train.py").read_text(encoding="utf-8")
-        for old, new in self.replaced.items():
-            assert text.count(old) == 1, old
-            text = text.replace(old, new)
-        return self.styled(text)
+        return self.styled(replaced((LONG / "train.py").read_text(encoding="utf-8"), self.changes))
 
 
 def _crlf(text: str) -> bytes:

@@ -1,14 +1,11 @@
 """Planted faults with known answers, and their clean twins; and every cure that is printed, followed.
 
-Each folder of `cases/` holds `faulty.py` and `clean.py`. A guilty line of the faulty script, or of a module it imports,
-carries the comment `# <- FACTOR`. `check` must name exactly those factors and lines, and be silent on the twin.
+Each folder of `cases/` holds `faulty.py`; `twins.py` says how its twin differs. A guilty line of the faulty script, or
+of a module it imports, carries the comment `# <- FACTOR`. `check` must name exactly those factors and lines, and be
+silent on the twin.
 """
 
-import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -16,17 +13,17 @@ from typing import Any
 
 import pytest
 
+from tests.answers import answered
 from tests.quality.fixes import followed
-from tests.schemas import assert_valid
+from tests.quality.twins import CASES as FOLDER
+from tests.quality.twins import TWINS, lay_out
 
-FOLDER = Path(__file__).parent / "cases"
 TOGETHER = Path(__file__).parent / "together.py"
 MARK = re.compile(r"# <- ([a-z-]+)(?= #|$)")
 # A line that shows how a factor enters at another one.
 SHOWN = re.compile(r"# <- (drawn for a sample|self\.\w+ changed from sample to sample)$")
 # A line that the same seed fixes.
 COMPANY = re.compile(r"# <- with ([a-z-]+)$")
-TIMEOUT_SECONDS = 600
 
 Site = tuple[str, str | None, int | None]  # factor, file name, line
 
@@ -36,7 +33,7 @@ class Case:
     """A planted fault: its causes, and the step at which runs first part where that is known for sure.
 
     Attributes:
-        is_sample: the one of its factors that the fast tests explain; the others take their turn with `make test-slow`.
+        is_sample: the one that the fast tests explain; the others take their turn with `make test-slow`.
     """
 
     name: str
@@ -105,7 +102,7 @@ CASES = [
     case("product_scripted", "numpy-rng", step=None),
     case("product_text", "python-rng", step=None),
     case("python_rng_accumulate", "python-rng"),
-    case("thread_order_queue", "thread-order", step=None, is_sample=True),
+    case("thread_order_queue", "thread-order", step=None),
     case("thread_order_rows", "thread-order", step=None),
     # Whether additions race in the first step is a matter of luck.
     case("torch_algorithms_off", "torch-algorithms", step=None),
@@ -126,7 +123,6 @@ each_case = pytest.mark.parametrize(
     "planted",
     [pytest.param(one, id=one.name, marks=[] if one.is_sample else [pytest.mark.slow]) for one in CASES],
 )
-OPTIONS = sorted({one.options for one in CASES})
 
 
 def marked_sites(planted: Case, pattern: re.Pattern[str] = MARK) -> set[Site]:
@@ -141,11 +137,9 @@ def marked_sites(planted: Case, pattern: re.Pattern[str] = MARK) -> set[Site]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What `samebits check` said, and how to show it when it is wrong."""
+    """What `samebits check` said."""
 
-    exit_code: int
     verdict: dict[str, Any]
-    transcript: str
 
     @property
     def sites(self) -> set[Site]:
@@ -163,35 +157,14 @@ class Answer:
         return {(one["what"], PurePath(one["location"]["path"]).name, one["location"]["line"]) for one in shown}
 
 
-def environment() -> dict[str, str]:
-    """Without a hash seed, which would be the user's own."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+def threads_of(planted: Case) -> dict[str, str | None]:
+    """One thread each, since tests run side by side, but where their number is the fault."""
+    return {"OMP_NUM_THREADS": None if "cpu-threads" in planted.factors else "1"}
 
 
-def environment_for(planted: Case) -> dict[str, str]:
-    """One thread each, since tests run side by side."""
-    return environment() if "cpu-threads" in planted.factors else environment() | {"OMP_NUM_THREADS": "1"}
-
-
-def check(planted: Case, script: str, folder: Path, *options: str, anew: bool = True) -> Answer:
-    """The answer of `samebits check` to one script of a case, run in a copy of its folder."""
-    if anew:
-        shutil.copytree(FOLDER / planted.name, folder, dirs_exist_ok=True)
-    command = [sys.executable, "-m", "samebits", "check", "--format", "json", *planted.options, *options, script]
-    return answer_of(command, folder, environment_for(planted))
-
-
-def answer_of(command: list[str], folder: Path, environ: dict[str, str]) -> Answer:
-    done = subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-    )
-    transcript = f"$ {' '.join(command)}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    try:
-        answer = Answer(done.returncode, json.loads(done.stdout), transcript)
-    except json.JSONDecodeError:
-        pytest.fail(f"stdout is not JSON\n{transcript}")
-    assert_valid(answer.verdict)
-    return answer
+def check(planted: Case, folder: Path, *words: str) -> Answer:
+    """The answer of `samebits check` to a script of a case in its folder."""
+    return Answer(answered(folder, "check", *planted.options, *words, **threads_of(planted)))
 
 
 @each_case
@@ -199,93 +172,79 @@ def test_faulty_script_is_explained(planted: Case, tmp_path: Path) -> None:
     """The verdict names every guilty factor and line, no innocent one, and a remedy that works; or says it does not."""
     expected = marked_sites(planted) or {(factor, None, None) for factor in planted.factors}
 
-    answer = check(planted, "faulty.py", tmp_path)
+    lay_out(planted.name, tmp_path)
 
-    assert (answer.exit_code, answer.verdict["verdict"]) == (1, "different"), answer.transcript
-    assert answer.sites == expected, answer.transcript
+    answer = check(planted, tmp_path, "faulty.py")
+
+    assert answer.verdict["verdict"] == "different", answer
+    assert answer.sites == expected, answer
     if "hash-seed" not in planted.factors:  # found by reading: any further line that orders a set
-        assert answer.company == marked_sites(planted, COMPANY), answer.transcript
-    assert answer.shown == marked_sites(planted, SHOWN), answer.transcript
-    assert answer.verdict["remedy"]["verified"] == planted.pins_cure, answer.transcript
-    assert (answer.verdict["remedy"]["diverged"] is None) == planted.pins_cure, answer.transcript
-    assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer.transcript
+        assert answer.company == marked_sites(planted, COMPANY), answer
+    assert answer.shown == marked_sites(planted, SHOWN), answer
+    assert answer.verdict["remedy"]["verified"] == planted.pins_cure, answer
+    assert (answer.verdict["remedy"]["diverged"] is None) == planted.pins_cure, answer
+    assert set(answer.verdict["remedy"]["pins"]) == planted.factors, answer
     if planted.step is not None:
-        assert answer.verdict["divergent"]["divergence"]["step"] == planted.step, answer.transcript
-    assert all(cause["confirmed"] for cause in answer.verdict["causes"]), answer.transcript
+        assert answer.verdict["divergent"]["divergence"]["step"] == planted.step, answer
+    assert all(cause["confirmed"] for cause in answer.verdict["causes"]), answer
 
     # Every cure is true: the script that follows them repeats, whatever is varied.
     # What goes to the start of the script comes last, because it moves all lines.
     for fix in sorted(answer.verdict["remedy"]["code"], key=lambda fix: " start" in fix):
         followed(fix, tmp_path)
-    cured = check(planted, "faulty.py", tmp_path, "--runs", "2", anew=False)
+    cured = check(planted, tmp_path, "--runs", "2", "faulty.py")
 
-    assert (cured.exit_code, cured.verdict["verdict"]) == (0, "same"), cured.transcript
+    assert cured.verdict["verdict"] == "same"
 
 
 WRITING_TIMES = {"clock_logging", "product_classes", "product_text"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in sorted(WRITING_TIMES)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WRITING_TIMES))
 def test_clean_twins_that_write_times_are_silent(name: str, tmp_path: Path) -> None:
     """Each by itself."""
-    answer = check(next(one for one in CASES if one.name == name), "clean.py", tmp_path)
+    lay_out(name, tmp_path)
 
-    assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
+    assert answered(tmp_path, "check", "clean.py")["verdict"] == "same"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [pytest.param(one, marks=pytest.mark.slow if "data-workers" in one else ()) for one in OPTIONS],
-    ids=lambda options: options[-1] if options else "plain",
-)
-def test_clean_twins_are_silent(options: tuple[str, ...], tmp_path: Path) -> None:
-    """The same scripts without the fault give the same bits under everything that is varied; nothing is accused.
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", sorted({one.options[1] for one in CASES if one.options}))
+def test_clean_twins_are_silent(factor: str, tmp_path: Path) -> None:
+    """Where more is varied than usual; test_patches.py has the others."""
+    twins = [one for one in CASES if factor in one.options]
+    for one in twins:
+        lay_out(one.name, tmp_path / "cases" / one.name)
 
-    Those that are checked in the same way share a process, which forks for each: importing torch takes longer. Not so
-    those that write times and the numbers of their processes: nobody notes those of forked ones.
-    """
-    twins = [one for one in CASES if one.options == options and one.name not in WRITING_TIMES]
+    answer, recorded = check_together([f"{one.name}/clean.py" for one in twins], ("--vary", factor), tmp_path)
 
-    # Some draw without a seed, where it changes nothing: no more runs are made for that.
-    answer, recorded = check_together(
-        [f"{one.name}/clean.py" for one in twins], (*options, "--max-runs", "2"), tmp_path
-    )
-
-    assert (answer.exit_code, answer.verdict["verdict"]) == (0, "same"), answer.transcript
-    assert answer.verdict["causes"] == [], answer.transcript
-    assert recorded >= len(twins), answer.transcript
+    assert (answer.verdict["verdict"], answer.verdict["causes"]) == ("same", []), answer
+    assert recorded >= len(twins)
 
 
 def test_one_fault_among_clean_twins_is_seen(tmp_path: Path) -> None:
     """Sharing a process hides nobody."""
     scripts = ["torch_rng_shuffle/clean.py", "os_entropy_uuid/faulty.py", "numpy_rng_folds/clean.py"]
+    for name in ("torch_rng_shuffle", "os_entropy_uuid", "numpy_rng_folds"):
+        lay_out(name, tmp_path / "cases" / name)
 
-    answer, _ = check_together(scripts, ("--max-runs", "2"), tmp_path)
+    answer, _ = check_together(scripts, (), tmp_path)
 
-    assert answer.verdict["verdict"] == "different", answer.transcript
+    assert answer.verdict["verdict"] == "different"
 
 
-def check_together(
-    scripts: list[str], options: tuple[str, ...], folder: Path, cases: Path = FOLDER
-) -> tuple[Answer, int]:
-    """The answer to scripts that share a process, and how many processes the first run has recorded."""
-    shutil.copytree(cases, folder / "cases")
-    together = [sys.executable, str(TOGETHER), *scripts]
-    command = [
-        sys.executable,
-        "-m",
-        "samebits",
-        "check",
-        "--format",
-        "json",
-        "--runs",
-        "2",
-        *options,
-        "--out",
-        "../out",
-    ]
-    threads = {} if "cpu-threads" in options else {"OMP_NUM_THREADS": "1"}
-    answer = answer_of([*command, "--", *together], folder / "cases", environment() | threads)
+def check_together(scripts: list[str], options: tuple[str, ...], folder: Path, max_runs: int = 2) -> tuple[Answer, int]:
+    """The answer to scripts in `cases` that share a process, and how many processes the first run has recorded.
+
+    The process forks for each: importing torch takes longer. Not for those that write times and the numbers of their
+    processes: nobody notes those of forked ones. Some draw without a seed, where it changes nothing: no more runs are
+    made for that than may be.
+    """
+    runs = ("--runs", "2", "--max-runs", str(max_runs), "--out", "../out")
+    together = ("--", sys.executable, str(TOGETHER), *scripts)
+    threads = None if "cpu-threads" in options else "1"
+    answer = Answer(answered(folder / "cases", "check", *runs, *options, *together, OMP_NUM_THREADS=threads))
     first = next((folder / "out").glob("1-*"))
     return answer, len(list(first.glob("recording*.sqlite")))
 
@@ -296,9 +255,8 @@ def test_marks_agree_with_the_table(planted: Case) -> None:
     sites = marked_sites(planted)
 
     assert {factor for factor, _, _ in sites} == planted.factors - {"cpu-threads"}
-    assert not any(file == "clean.py" for _, file, _ in sites)
 
 
 def test_every_case_is_in_the_table() -> None:
     """No planted fault lies about unchecked."""
-    assert {path.name for path in FOLDER.iterdir()} == {planted.name for planted in CASES}
+    assert {path.name for path in FOLDER.iterdir()} == {planted.name for planted in CASES} == set(TWINS)
