@@ -84,31 +84,6 @@ def test_a_run_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> Non
     assert not [pid for pid in pids(tmp_path) if lives(pid)]
 
 
-HANGS = (
-    "import time\n"
-    + TRAIN.replace("optimizer.step()\n", "optimizer.step(); time.sleep(0.5)\n")
-    + "open('pid.1', 'w'); time.sleep(600)"
-)
-
-
-def test_what_was_recorded_before_the_end_is_kept(tmp_path: Path) -> None:
-    """The steps of a run that did not end by itself can be read, and the recording says that it is incomplete."""
-    write(tmp_path, {"it.py": HANGS})
-
-    with started("check", "--isolation", "none", "--jobs", "1", "--out", "kept", "it.py", cwd=tmp_path) as check:
-        until(lambda: bool(pids(tmp_path)))
-        check.send_signal(signal.SIGINT)
-        check.communicate(timeout=PATIENCE_SECONDS)
-    diff = samebits("diff", "kept/1-control", "kept", cwd=tmp_path)
-
-    run = RunFolder(tmp_path / "kept" / "1-control")
-    (recording,) = run.recordings()
-    assert run.manifest()["status"] == "interrupted"
-    assert (recording.steps, recording.complete) == (3, False)
-    assert (diff.status, diff.err) == (0, "")
-    assert "is incomplete: its process did not end by itself; 3 steps were read" in diff.out
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_check_and_every_process_of_it(number: int, tmp_path: Path) -> None:
     """Also when it comes twice; the folder can be read, and the status is the shell's for that signal."""
@@ -135,20 +110,6 @@ def test_a_signal_ends_a_check_and_every_process_of_it(number: int, tmp_path: Pa
     assert not (only_run(tmp_path) / ".busy").exists()
 
 
-def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
-    """All of them, and the answer names each."""
-    write(tmp_path, {"it.py": SLOW.replace("Path(f", "repr(f").replace(".touch()", "")})
-
-    with started("check", "--jobs", "2", "it.py", cwd=tmp_path) as check:
-        until(lambda: len(list(tmp_path.glob(".samebits/*/[23]-*/recording.sqlite"))) == 2)
-        check.send_signal(signal.SIGINT)
-        out, _ = check.communicate(timeout=PATIENCE_SECONDS)
-
-    assert check.returncode == 128 + signal.SIGINT
-    assert "interrupted in run 2 (varied) and run 3 (control), and nothing was run after that" in out.decode()
-    assert {path.name for path in tmp_path.iterdir()} == {"it.py", ".samebits"}
-
-
 def steps_so_far(run: Path) -> int:
     """How many steps were recorded; none while the recording is only begun."""
     try:
@@ -157,19 +118,27 @@ def steps_so_far(run: Path) -> int:
         return 0
 
 
-def test_what_agreed_in_runs_that_a_signal_ended_is_said(tmp_path: Path) -> None:
-    """After hours, that is what is known: the look is over, and the others are under way."""
-    write(tmp_path, {"it.py": SLOW})
+def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
+    """The answer names each, and says what agreed: after hours, that is what is known. What was recorded is kept."""
+    write(tmp_path, {"it.py": SLOW.replace("Path(f", "repr(f").replace(".touch()", "")})
+    runs = [tmp_path / "kept" / name for name in ("2-varied", "3-control")]
 
-    with started("check", "--isolation", "none", "it.py", cwd=tmp_path) as check:
-        until(lambda: len(pids(tmp_path)) >= 2)
-        until(lambda: steps_so_far(only_run(tmp_path) / "2-varied") > 20)
+    with started("check", "--jobs", "2", "--out", "kept", "it.py", cwd=tmp_path) as check:
+        until(lambda: all(steps_so_far(run) > 20 for run in runs))
         check.send_signal(signal.SIGINT)
         out, _ = check.communicate(timeout=PATIENCE_SECONDS)
+    diff = samebits("diff", *map(str, runs), cwd=tmp_path)
 
+    assert check.returncode == 128 + signal.SIGINT
+    assert "interrupted in run 2 (varied) and run 3 (control), and nothing was run after that" in out.decode()
     told = re.search(r"no two runs differ in the first (\d+) steps, as far as they got", out.decode())
     assert told is not None, out.decode()
     assert 20 < int(told[1]) < 1000
+    assert {path.name for path in tmp_path.iterdir()} == {"it.py", "kept"}
+    (recording,) = RunFolder(runs[0]).recordings()
+    assert (recording.steps > 20, recording.complete) == (True, False)
+    assert (diff.status, diff.err) == (0, "")
+    assert f"is incomplete: its process did not end by itself; {recording.steps} steps were read" in diff.out
 
 
 def test_an_interrupted_check_answers_in_json_when_asked_to(tmp_path: Path) -> None:
@@ -281,6 +250,7 @@ if len(list(Path(".").glob("pid.*"))) == 3:
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_check_says_what_it_knows(tmp_path: Path) -> None:
     """The verdict so far is printed and kept, with what remained untested; the page can be made of it."""
     write(tmp_path, {"it.py": THIRD_HANGS})

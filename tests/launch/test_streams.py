@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.launch.conftest import PATIENCE_SECONDS, PYTHON, TRAIN, plain, samebits, write
 from tests.launch.test_ending import until
 
-# One recorded run, made by a process that is given other streams.
+# Recorded runs, made by a process that is given other streams.
 RUN = """
 import sys
 from pathlib import Path
@@ -19,10 +19,11 @@ from samebits.launch.command import parse_command
 from samebits.launch.process import Runner
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Workspace
-path = Path("run").absolute()
-path.mkdir()
-outcome = Runner(parse_command(["it.py"]), Workspace(path, "none")).run(RunSpec(), path, 60)
-sys.exit(outcome.exit_code)
+for name in sys.argv[1:] or ["run"]:
+    path = Path(name).absolute()
+    path.mkdir()
+    outcome = Runner(parse_command(["it.py"]), Workspace(path, "none")).run(RunSpec(), path, 60)
+    assert outcome.exit_code == 0
 """
 SEES = """
 import os, subprocess, sys
@@ -87,13 +88,13 @@ def test_a_run_gets_files_where_samebits_has_no_terminal(tmp_path: Path) -> None
 
 def test_a_file_on_standard_input_is_read_by_every_run(tmp_path: Path) -> None:
     """Each from its start."""
-    write(tmp_path, {"it.py": TRAIN + "print(input())", "words": "first\nsecond\n"})
+    write(tmp_path, {"it.py": "print(input())", "words": "first\nsecond\n"})
 
     with (tmp_path / "words").open("rb") as words:
-        done = samebits("check", "--runs", "2", "--out", "kept", "it.py", cwd=tmp_path, stdin=words.fileno())
+        done = plain([PYTHON, "-c", RUN, "one", "two"], tmp_path, stdin=words.fileno())
 
     assert (done.status, done.err) == (0, "")
-    assert [path.read_text() for path in sorted(tmp_path.glob("kept/*/stdout.log"))] == ["first\n"] * 2
+    assert [path.read_text() for path in tmp_path.glob("*/stdout.log")] == ["first\n"] * 2
 
 
 def test_a_pipe_that_is_not_passed_on_is_said_first(tmp_path: Path) -> None:

@@ -16,6 +16,20 @@ from tests.running import run_recorded
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 NOISE = "import torch\ntorch.nn.Linear(2, 1)(torch.randn(2))\n"
+# Torch is known by a library that a process has in its memory: this is one without the seconds that torch takes.
+LIBRARY = "libtorch_python.so"
+STANDS_FOR = f"""
+import mmap, time
+file = open({LIBRARY!r}, "rb")
+held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+time.sleep(1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {LIBRARY: "code", "noise.py": STANDS_FOR})
+    monkeypatch.chdir(tmp_path)
 
 
 def run(folder: Path, *words: str) -> list[str]:
@@ -40,14 +54,14 @@ def test_what_was_not_entered_is_named_and_leaves_a_check_undecided(tmp_path: Pa
 
 HELPERS = f"""
 import multiprocessing, os, subprocess, sys, time
-{TRAIN}
+{STANDS_FOR}
 if os.fork() == 0:
     time.sleep(0.5)
     os._exit(0)
 os.wait()
 subprocess.run([sys.executable, "-I", "-c", "import json, time; time.sleep(0.5)"], check=True)
 subprocess.run(["sleep", "0.5"], check=True)
-subprocess.run([sys.executable, "-c", "import torch, time; time.sleep(0.5)"], check=True)
+subprocess.run([sys.executable, "noise.py"], check=True)
 worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(0.5,))
 worker.start()
 worker.join()
@@ -58,33 +72,27 @@ def test_helpers_are_no_strangers(tmp_path: Path) -> None:
     """Forked children, entered ones, isolated Python without torch, and other programs."""
     write(tmp_path, {"it.py": HELPERS})
 
-    assert run(tmp_path, PYTHON, str(tmp_path / "it.py")) == []
+    assert run(tmp_path, PYTHON, "it.py") == []
 
 
 def test_a_process_that_becomes_another_program_is_looked_at_again(tmp_path: Path) -> None:
     """Entered first, then replaced by an isolated Python; in a session and with an environment of its own."""
-    replaced = (
-        "import os, sys; os.setsid(); os.execve(sys.executable, [sys.executable, '-I', 'noise.py'], dict(os.environ))"
-    )
-    script = f"{TRAIN}\nimport os, time\npid = os.fork()\nif pid == 0:\n    {replaced}\nos.waitpid(pid, 0)\n"
-    write(tmp_path, {"it.py": f"import os\nos.chdir({str(tmp_path)!r})\n{script}", "noise.py": NOISE})
+    replaced = "os.setsid(); os.execve(sys.executable, [sys.executable, '-I', 'noise.py'], dict(os.environ))"
+    script = f"{STANDS_FOR}\nimport os, sys\npid = os.fork()\nif pid == 0:\n    {replaced}\nos.waitpid(pid, 0)\n"
+    write(tmp_path, {"it.py": script})
 
-    found = run(tmp_path, PYTHON, str(tmp_path / "it.py"))
+    found = run(tmp_path, PYTHON, "it.py")
     assert found == [f"a process that could not be entered: {Path(PYTHON).name} -I noise.py"]
 
 
-def test_a_process_in_which_samebits_crashes_at_its_start_was_not_entered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_in_which_samebits_crashes_at_its_start_was_not_entered(tmp_path: Path) -> None:
     """Nothing of its training is recorded, though it says why; one without torch is a helper like any other."""
-    monkeypatch.chdir(tmp_path)
     start = "spoilt = {**os.environ, 'PYTHONPATH': os.environ['PYTHONPATH'] + os.pathsep + 'spoilt'}\n"
     start += (
         "for name in ('idle.py', 'noise.py'):\n    subprocess.run([sys.executable, name], env=spoilt, check=True)\n"
     )
-    write(tmp_path, {"train.py": f"import os, subprocess, sys\n{TRAIN}\n{start}", "noise.py": NOISE})
-    write(tmp_path, {"idle.py": "import time\ntime.sleep(0.5)\n"})
-    # samebits imports it as it starts, and torch does without.
+    write(tmp_path, {"train.py": f"import os, subprocess, sys\n{start}", "idle.py": "import time\ntime.sleep(0.5)\n"})
+    # samebits imports it as it starts.
     write(tmp_path, {"spoilt/sysconfig.py": "raise OSError(28, 'No space left on device')"})
 
     outcome = run_recorded(parse_command([PYTHON, "train.py"]), RunSpec("control"), tmp_path / "run", 120)

@@ -181,8 +181,8 @@ WORKERS = """
         torch.manual_seed(0)
         model = torch.nn.Linear(2, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for how in ("fork", "spawn"):
-            for batch in DataLoader(Data(), batch_size=4, num_workers=2, multiprocessing_context=how):
+        for how, workers in (("fork", 2), ("spawn", 1)):
+            for batch in DataLoader(Data(), batch_size=4, num_workers=workers, multiprocessing_context=how):
                 optimizer.zero_grad(); model(batch).sum().backward(); optimizer.step()
 """
 
@@ -204,7 +204,7 @@ def test_workers_witness_into_the_run_of_their_owner(tmp_path: Path) -> None:
     ]
     assert outcome.folder.stderr.read_text() == ""
     assert (recording.steps, recording.complete) == (4, True)
-    assert len(drawing) == 4
+    assert len(drawing) == 3
 
 
 def test_every_rank_of_torchrun_has_a_recording(tmp_path: Path) -> None:
