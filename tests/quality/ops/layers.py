@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
-from tests.quality.ops.planting import Fault, fit, nudge
+from tests.quality.ops.planting import Fault, Net, fit, nudge
 
 
 @torch.library.custom_op("planted::scale", mutates_args=())
@@ -51,74 +51,37 @@ class Affine(nn.Module):
 
 
 def custom_op_forward() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(4, 4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return scale(self.head(x))  # <- custom_op_forward
-
-    fit(Model(), 3, 4)
+    fit(Net(lambda own, x: scale(own.head(x)), head=nn.Linear(4, 4)), 3, 4)  # <- custom_op_forward
 
 
 def custom_op_backward() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(4, 4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return scale_well(self.head(x))
-
-    fit(Model(), 3, 4)
+    fit(Net(lambda own, x: scale_well(own.head(x)), head=nn.Linear(4, 4)), 3, 4)
 
 
 def data_dependent_shape() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(4, 4)
+    def way(own: Any, x: Tensor) -> Tensor:
+        kept = keep(own.head(x))  # <- data_dependent_shape
+        return kept[kept > 0]
 
-        def forward(self, x: Tensor) -> Tensor:
-            kept = keep(self.head(x))  # <- data_dependent_shape
-            return kept[kept > 0]
-
-    fit(Model(), 4, 4)
+    fit(Net(way, head=nn.Linear(4, 4)), 4, 4)
 
 
 def masked_shape() -> None:
-    class Model(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return x[x > 0].cumsum(0)  # <- masked_shape
-
     # A sign from elsewhere decides how many numbers go on.
-    Model()(torch.from_numpy(np.array([1, -1 if Fault.is_on else 1], np.float32)))
+    x = torch.from_numpy(np.array([1, -1 if Fault.is_on else 1], np.float32))
+    Net(lambda own, x: x[x > 0].cumsum(0))(x)  # <- masked_shape
 
 
 def called_twice() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.shared = Affine()
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.shared(self.shared(x))
-
-    fit(Model(), 3, 4)
+    fit(Net(lambda own, x: own.shared(own.shared(x)), shared=Affine()), 3, 4)
 
 
 def library_called_twice() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.shared = nn.Linear(4, 4)
+    def way(own: Any, x: Tensor) -> Tensor:
+        x = own.shared(x)
+        return own.shared(x)  # <- library_called_twice, library_called_twice_backward
 
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.shared(x)
-            return self.shared(x)  # <- library_called_twice, library_called_twice_backward
-
-    fit(Model(), 3, 4)
+    fit(Net(way, shared=nn.Linear(4, 4)), 3, 4)
 
 
 library_called_twice_backward = library_called_twice
@@ -162,75 +125,39 @@ class Square(torch.autograd.Function):
 
 
 def function_forward() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(4, 4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return Square.apply(self.head(x))
-
-    fit(Model(), 3, 4)
+    fit(Net(lambda own, x: Square.apply(own.head(x)), head=nn.Linear(4, 4)), 3, 4)
 
 
 function_backward = function_forward
 
 
 def lstm() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lstm = nn.LSTM(4, 4, num_layers=2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            out, _ = self.lstm(x)  # <- lstm, lstm_backward
-            return out
-
+    model = Net(lambda own, x: own.lstm(x)[0], lstm=nn.LSTM(4, 4, num_layers=2))  # <- lstm, lstm_backward
     with torch.backends.mkldnn.flags(enabled=False):
-        fit(Model(), 3, 2, 4)
+        fit(model, 3, 2, 4)
 
 
 lstm_backward = lstm
 
 
 def attention() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.qkv = nn.Linear(8, 24)
+    def way(own: Any, x: Tensor) -> Tensor:
+        q, k, v = own.qkv(x).view(2, 4, 2, 12).transpose(1, 2).chunk(3, -1)
+        return F.scaled_dot_product_attention(q, k, v)  # <- attention, attention_backward
 
-        def forward(self, x: Tensor) -> Tensor:
-            q, k, v = self.qkv(x).view(2, 4, 2, 12).transpose(1, 2).chunk(3, -1)
-            return F.scaled_dot_product_attention(q, k, v)  # <- attention, attention_backward
-
-    fit(Model(), 2, 4, 8)
+    fit(Net(way, qkv=nn.Linear(8, 24)), 2, 4, 8)
 
 
 attention_backward = attention
 
 
 def multihead() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mixer = nn.MultiheadAttention(8, 2, batch_first=True)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.mixer(x, x, x)[0]  # <- multihead
-
-    fit(Model(), 2, 4, 8)
+    mixer = nn.MultiheadAttention(8, 2, batch_first=True)
+    fit(Net(lambda own, x: own.mixer(x, x, x)[0], mixer=mixer), 2, 4, 8)  # <- multihead
 
 
 def layer_norm_weight() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.LayerNorm(4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.norm(x) * 2  # <- layer_norm_weight
-
-    fit(Model(), 3, 4)
+    fit(Net(lambda own, x: own.norm(x) * 2, norm=nn.LayerNorm(4)), 3, 4)  # <- layer_norm_weight
 
 
 def conv_weight() -> None:
@@ -254,99 +181,56 @@ def sparse_embedding() -> None:
 
 
 def two_origins() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+    def way(own: Any, x: Tensor) -> Tensor:
+        x = scale(own.first(x))  # <- two_origins
+        return scale(own.second(x))
 
-        def forward(self, x: Tensor) -> Tensor:
-            x = scale(self.first(x))  # <- two_origins
-            return scale(self.second(x))
-
-    fit(Model(), 3, 4)
+    fit(Net(way, first=nn.Linear(4, 4), second=nn.Linear(4, 4)), 3, 4)
 
 
 def module_list() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+    def way(own: Any, x: Tensor) -> Tensor:
+        for block in own.blocks:
+            x = block(x)  # <- module_list
+        return x
 
-        def forward(self, x: Tensor) -> Tensor:
-            for block in self.blocks:
-                x = block(x)  # <- module_list
-            return x
-
-    fit(Model(), 3, 4)
+    fit(Net(way, blocks=nn.ModuleList(nn.Linear(4, 4) for _ in range(3))), 3, 4)
 
 
 def tied() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.encoder, self.decoder = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
-            self.decoder.weight = self.encoder.weight
+    def way(own: Any, x: Tensor) -> Tensor:
+        hidden = own.encoder(x)
+        return own.decoder(hidden)  # <- tied
 
-        def forward(self, x: Tensor) -> Tensor:
-            hidden = self.encoder(x)
-            return self.decoder(hidden)  # <- tied
-
-    fit(Model(), 3, 4)
+    encoder, decoder = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+    decoder.weight = encoder.weight
+    fit(Net(way, encoder=encoder, decoder=decoder), 3, 4)
 
 
 def parametrized() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = parametrizations.weight_norm(nn.Linear(4, 4))
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head(x)  # <- parametrized
-
-    fit(Model(), 3, 4)
+    fit(Net(lambda own, x: own.head(x), head=parametrizations.weight_norm(nn.Linear(4, 4))), 3, 4)  # <- parametrized
 
 
 def autocast() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+    def way(own: Any, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = own.up(x).relu()
+            return own.down(hidden)  # <- autocast, autocast_cast, autocast_backward
 
-        def forward(self, x: Tensor) -> Tensor:
-            with torch.autocast("cpu", torch.bfloat16):
-                hidden = self.up(x).relu()
-                return self.down(hidden)  # <- autocast, autocast_cast, autocast_backward
-
-    fit(Model(), 3, 4)
+    fit(Net(way, up=nn.Linear(4, 8), down=nn.Linear(8, 4)), 3, 4)
 
 
 autocast_cast = autocast_backward = autocast
 
 
 def statistics() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.BatchNorm1d(4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.norm(x)  # <- statistics
-
-    model = Model()
+    model = Net(lambda own, x: own.norm(x), norm=nn.BatchNorm1d(4))  # <- statistics
     fit(model, 3, 4)
     model.eval()(torch.randn(3, 4))
 
 
 def statistics_in_eval() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = nn.BatchNorm1d(4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.norm(x)  # <- statistics_in_eval
-
-    model = Model()
+    model = Net(lambda own, x: own.norm(x), norm=nn.BatchNorm1d(4))  # <- statistics_in_eval
     # As if read from a file that somebody wrote meanwhile.
     model.norm.running_mean = torch.from_numpy(np.full(4, 0.5 * Fault.is_on, np.float32))
     model.eval()(torch.randn(3, 4))
@@ -361,16 +245,11 @@ def double_backward() -> None:
 
 
 def fourier() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(8, 8)
+    def way(own: Any, x: Tensor) -> Tensor:
+        spectrum = torch.fft.rfft(own.head(x))  # <- fourier
+        return torch.view_as_real(spectrum * spectrum.conj())
 
-        def forward(self, x: Tensor) -> Tensor:
-            spectrum = torch.fft.rfft(self.head(x))  # <- fourier
-            return torch.view_as_real(spectrum * spectrum.conj())
-
-    fit(Model(), 3, 8)
+    fit(Net(way, head=nn.Linear(8, 8)), 3, 8)
 
 
 def loss_function() -> None:

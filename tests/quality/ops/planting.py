@@ -71,6 +71,19 @@ class Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Net(nn.Module):
+    """Some parts, and what is done with them and the input."""
+
+    def __init__(self, way: Callable[[Any, Tensor], Tensor], **parts: nn.Module) -> None:
+        super().__init__()
+        self.way = way
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.way(self, x)
+
+
 def fit(model: nn.Module, *shape: int, steps: int = 2, make: Callable[..., Any] = torch.optim.SGD) -> None:
     """Train for some steps on noise."""
     optimizer = make(model.parameters(), lr=0.01)

@@ -156,7 +156,7 @@ CASES = [
     flow("replaced_op", "aten::cos", extra_in="both"),
     flow("longer_loop", "aten::sin", extra_in="second"),
     flow("one_more_at_the_end", "aten::zeros", "aten::sum", extra_in="second", pass_="none", module="", step=2),
-    Case("masked_shape", "input", "aten::gt.Scalar", module="Model", names=("self",)),
+    Case("masked_shape", "input", "aten::gt.Scalar", module="Net", names=("self",)),
     Case("scalar_argument", "argument", "aten::mul.Tensor", names=("numbers",)),
     Case("complex_argument", "argument", "aten::mul.Tensor"),
     Case("integer_argument", "argument", "aten::roll"),

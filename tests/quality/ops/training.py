@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from tests.quality.ops.planting import Fault
+from tests.quality.ops.planting import Fault, Net
 
 AdamW = torch.optim.AdamW
 
@@ -94,15 +94,7 @@ def shuffled() -> None:
 
 
 def dropout() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.drop = nn.Dropout(0.5)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.drop(x)  # <- dropout
-
-    model, x = Model(), torch.randn(3, 4)
+    model, x = Net(lambda own, x: own.drop(x), drop=nn.Dropout(0.5)), torch.randn(3, 4)  # <- dropout
     # Drawn where nobody looks: the generator stands one draw further.
     if Fault.is_on:
         with torch.utils._python_dispatch._disable_current_modes():
@@ -122,19 +114,9 @@ def extra_draw() -> None:
     model(x)
 
 
-class Forked(nn.Module):
-    """Goes the way it is told, between two layers."""
-
-    def __init__(self, way: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.up, self.way, self.down = nn.Linear(4, 4), way, nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(self.way(self.up(x)))
-
-
 def go(way: Callable[[Tensor], Tensor]) -> None:
-    model = Forked(way)
+    """The way it is told, between two layers."""
+    model = Net(lambda own, x: own.down(way(own.up(x))), up=nn.Linear(4, 4), down=nn.Linear(4, 4))
     for _ in range(2):
         model(torch.randn(3, 4)).mean().backward()
 
@@ -235,15 +217,8 @@ def averaged() -> None:
 
 
 def numpy_batches() -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(4, 2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.head(x)  # <- numpy_batches
-
-    model, buffer = Model(), np.ones((3, 4), np.float32)
+    model = Net(lambda own, x: own.head(x), head=nn.Linear(4, 2))  # <- numpy_batches
+    buffer = np.ones((3, 4), np.float32)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
         buffer[0, 0] = 2 if step == 1 and Fault.is_on else 1
