@@ -363,6 +363,7 @@ def leaves_rubbish(device: str) -> None:
         assert torch.empty(77777, dtype=torch.int64, device=device).unique().tolist() == [number]
     torch.use_deterministic_algorithms(True)
     assert all(torch.empty(size, device=device).isnan().all().item() for size in range(1, TIMES + 1))
+    torch.use_deterministic_algorithms(False)
 
 
 @probe
