@@ -20,16 +20,6 @@ from samebits.factors.triton_autotune import HOME
 from tests.factors.contexts import treated, watched
 
 
-def test_nccl_set_from_inside_is_read_back() -> None:
-    """Held while it is set, given back afterwards."""
-    with samebits.pinned(factors=["nccl-algorithms"], strict=True) as status:
-        inside = os.environ["NCCL_ALGO"]
-
-    assert inside == "Ring"
-    assert status["nccl-algorithms"].is_pinned
-    assert "NCCL_ALGO" not in os.environ
-
-
 def test_inductor_is_told_before_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Varied it forgets what was measured, and its cache stays; whether it measures is read off its configuration."""
     varied = find("inductor-autotune").environment(Setting("varied"), 0, {})

@@ -287,16 +287,6 @@ def test_a_method_that_was_taken_along_tells_the_real_time_afterwards() -> None:
     assert isinstance(now(), datetime.datetime)
 
 
-def test_the_deprecation_of_utcnow_is_told_where_python_tells_it() -> None:
-    """A script prints the same bytes on stderr: the warning appears at its own line, once."""
-    code = (
-        "import samebits\nwith samebits.pinned(factors=['clock']):\n    import datetime\n    datetime.datetime.utcnow()"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert ("<string>:4: DeprecationWarning" in result.stderr) == (sys.version_info >= (3, 12))
-
-
 def test_the_shift_is_of_days_and_not_of_whole_ones() -> None:
     """The weekday may come out the same by chance; the time of day must not."""
     for variant in range(1, 20):
