@@ -20,6 +20,7 @@ import torch
 
 import samebits
 from samebits.factors import turns
+from tests import answers
 from tests.factors.contexts import treated, watched
 
 NAME, NUMBERS = "thread-order", list(range(8))
@@ -390,13 +391,7 @@ def test_a_program_ends_as_it_does_by_itself(tmp_path: Path) -> None:
     """Its threads outlive the main one, those that may be left behind are, and a process that forked has its own."""
     (tmp_path / "script.py").write_text(SCRIPT)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "samebits", "run", "--pin", NAME, "script.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    done = answers.samebits(tmp_path, "run", "--pin", NAME, "script.py", timeout=50)
 
     said = done.stdout.splitlines()
     assert (said, done.returncode) == (["child 0", "child 1", "main ends 0", "after the main thread"], 0), done.stderr
@@ -413,7 +408,8 @@ def test_a_pool_of_threads_goes_on() -> None:
 FORKING = """
 import multiprocessing, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from tests.factors.contexts import treated
+from samebits.factors.context import Setting
+from samebits.factors.pinning import treat
 
 def child():
     own = threading.Thread(target=time.sleep, args=(0.01,))
@@ -424,18 +420,19 @@ def child():
         assert sum(executor.map(abs, range(-5, 5))) == 25
 
 for variant in range(1, 7):
-    with treated("thread-order", "varied", variant=variant):
-        beside = threading.Thread(target=time.sleep, args=(0.2,))
-        beside.start()
-        executor = ThreadPoolExecutor(2)
-        executor.submit(int).result()
-        executor.submit(time.sleep, 0.1)
-        process = multiprocessing.get_context("fork").Process(target=child)
-        process.start()
-        process.join(20)
-        print(process.exitcode)
-        process.kill()
-        executor.shutdown()
+    treatment = treat({"thread-order": Setting("varied", variant=variant)}, 0)
+    beside = threading.Thread(target=time.sleep, args=(0.2,))
+    beside.start()
+    executor = ThreadPoolExecutor(2)
+    executor.submit(int).result()
+    executor.submit(time.sleep, 0.1)
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(20)
+    print(process.exitcode)
+    process.kill()
+    executor.shutdown()
+    treatment.undo()
 """
 
 
@@ -443,4 +440,4 @@ def test_a_process_that_forks_finds_no_lock_held_for_ever() -> None:
     """Nobody gives up its turn while it holds a lock; a thread of the other process has ended there."""
     done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=150)
 
-    assert done.stdout.split() == ["0"] * 6, done.stderr
+    assert (done.stdout.split(), done.stderr) == (["0"] * 6, "")

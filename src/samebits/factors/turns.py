@@ -450,7 +450,8 @@ class TurnLock(Awaited):
         return bool(self._lock.locked())
 
     def _at_fork_reinit(self) -> None:
-        self._lock, self._owner = type(self._lock)(), None
+        self._lock._at_fork_reinit()
+        self._owner = None
         self._waiting.clear()
 
     acquire_lock, release_lock, locked_lock, __enter__ = acquire, release, locked, acquire
