@@ -57,10 +57,8 @@ def case(
 
 CASES = [
     case("clock_daily_seed", "clock"),
-    case("clock_datetime", "clock"),
     case("clock_frame", "clock"),
     case("clock_logging", "clock"),
-    case("clock_seed", "clock"),
     case("clock_stopwatch", "clock"),
     case("clock_workers", "clock"),
     # Which result comes too early is a matter of luck.
@@ -84,12 +82,10 @@ CASES = [
     case("memory_addresses_clip", "memory-addresses", step=None),
     # Two runs may train the first ones in the same order.
     case("memory_addresses_set", "memory-addresses", step=None),
-    case("numpy_rng_augment", "numpy-rng"),
     case("numpy_rng_folds", "numpy-rng"),
     case("numpy_rng_helper", "numpy-rng"),
     case("numpy_rng_late", "numpy-rng", step=7),
     case("numpy_rng_library", "numpy-rng"),
-    case("os_entropy_default_rng", "os-entropy"),
     case("os_entropy_device", "os-entropy"),
     case("os_entropy_instance", "os-entropy"),
     case("os_entropy_secrets", "os-entropy"),

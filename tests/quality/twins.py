@@ -20,11 +20,9 @@ TWINS: dict[str, dict[str, str]] = {
         'int(datetime.now().strftime("%Y%m%d"))': "20240229",
         "print(": 'print(datetime.now().strftime("%Y-%m-%d"), ',
     },
-    "clock_datetime": {"datetime.now().microsecond": "60"},
     "clock_frame": {"time.time_ns() % 2**31": "0"},
     # The clock is read for the log and for the name of the checkpoint only.
     "clock_logging": {"manual_seed(time.time_ns())": "manual_seed(1)"},
-    "clock_seed": {"int(time.time() * 1e6)": "20240229"},
     # The forms are timed, for the log only.
     "clock_stopwatch": {
         "quickest = forms[times.index(min(times))]": (
@@ -78,7 +76,6 @@ TWINS: dict[str, dict[str, str]] = {
         "list(trained)": "trained",
     },
     "memory_addresses_set": {"set(map(Individual, rates))": "list(map(Individual, rates))"},
-    "numpy_rng_augment": {"torch.manual_seed(0)": "torch.manual_seed(0)\nnp.random.seed(0)"},
     # Twelve trainings in turn, each with a model of its own.
     "numpy_rng_folds": {
         "for fold in range(6):": "np.random.seed(0)\nfor fold in range(12):",
@@ -90,7 +87,6 @@ TWINS: dict[str, dict[str, str]] = {
         "np.random.standard_normal": "rng.standard_normal",
     },
     "numpy_rng_library": {"test_size=0.25": "test_size=0.25, random_state=7"},
-    "os_entropy_default_rng": {"default_rng()": "default_rng(0)"},
     # Bytes of a device and a token reach nothing.
     "os_entropy_device": {
         'shuffling = torch.Generator().manual_seed(int.from_bytes(device.read(4), "little"))': (
