@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -420,27 +419,6 @@ def test_a_change_that_is_meant_is_written(folder: Path) -> None:
     assert (entry["verdict"], entry["code"]) == ("same", [])
     locked = next(iter(Lockfile.load(folder / "samebits.lock").entry("train").on.values()))
     assert locked.uncommitted == ("train.py",)
-
-
-@pytest.mark.slow
-def test_the_forms_for_programs(folder: Path) -> None:
-    """An annotation at the changed line, a failed case, a result with its line; the same status in all of them."""
-    edit(folder, "lr=0.1", "lr=0.2")
-    found = {form: samebits(folder, "verify", "--format", form) for form in ("text", "github", "junit", "sarif")}
-    assert {done.returncode for done in found.values()} == {1}
-
-    assert found["text"].stdout.startswith("different bits: train diverges from samebits.lock at step 0, in ")
-    first = found["github"].stdout.splitlines()[0]
-    assert re.match(
-        r"::error file=train\.py,line=9,title=samebits verify%3A different::different bits: train div", first
-    )
-    case = ElementTree.fromstring(found["junit"].stdout).find("testsuite/testcase")
-    assert case is not None
-    assert (case.get("name"), case.find("failure") is not None) == ("train", True)
-    assert float(case.get("time", "0")) > 1
-    (result,) = json.loads(found["sarif"].stdout)["runs"][0]["results"]
-    place = result["locations"][0]["physicalLocation"]
-    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("train.py", 9)
 
 
 RANKS = """
