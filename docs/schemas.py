@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from samebits.base.errors import SamebitsError
 from samebits.base.records import keys
 from samebits.base.sites import Site
-from samebits.report.answers import ANSWERS
+from samebits.report.answers import ANSWERS, find_answer
 
 FOLDER = Path(__file__).resolve().parent / "reference" / "schemas"
 PLAIN = {str: "string", Path: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -40,7 +40,7 @@ def main() -> None:
 
 def schemas() -> dict[str, str]:
     """File name → text, for every answer there is."""
-    return {f"{kind}-1.json": _text(kind, answer.record) for kind, answer in ANSWERS.items()}
+    return {f"{kind}-1.json": _text(kind, find_answer(kind).record) for kind in ANSWERS}
 
 
 def _text(kind: str, record: type) -> str:

@@ -15,7 +15,6 @@ import click
 from samebits.base.errors import SamebitsError, StorageError
 from samebits.base.printable import printable
 from samebits.report.forms import DEFAULT, Form, find_form, form_names
-from samebits.runfolder.folder import write_answer
 
 LOCKFILE = "samebits.lock"
 F = TypeVar("F", bound=Callable[..., object])
@@ -122,6 +121,7 @@ def end(form: Form, text: str, status: int, error: SamebitsError | None = None, 
 def keep_answer(home: Path, kind: str, record: object) -> None:
     """Keep an answer beside its runs; where that fails, it can still be printed."""
     from samebits.report.answers import document_of, dumped
+    from samebits.runfolder.folder import write_answer
 
     try:
         write_answer(home, dumped(document_of(kind, record)))

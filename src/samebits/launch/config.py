@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.base.records import from_data
-from samebits.factors.catalog import find
 from samebits.lint.linting import LintOptions
-from samebits.workspace.workspace import Isolation
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Config:
     keep: int = 20
     pin: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
-    isolation: Isolation = "copy"
+    isolation: Literal["copy", "none"] = "copy"
     share: tuple[str, ...] = ()
     lint: LintOptions = field(default_factory=LintOptions)
 
@@ -119,6 +117,9 @@ def _checked(path: Path, key: str, value: object) -> Any:
     if key == "keep" and read < 1:
         raise ConfigError(f"keep = {value!r} in {where} should be at least 1")
     for word in read if key in ("pin", "vary") else ():
+        # Few files name factors: the catalogue is imported only for those.
+        from samebits.factors.catalog import find
+
         try:
             find(word.partition("=")[0])
         except UnknownFactorError as error:

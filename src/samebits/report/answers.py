@@ -6,35 +6,31 @@ records and their docstrings by `docs/schemas.py`. Keys are only ever added.
 
 from __future__ import annotations
 
+import importlib
 import json
 import types
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
-from samebits.against.verdict import Crossing
 from samebits.base.errors import NewerSchemaError, RecordingError, SamebitsError
 from samebits.base.printable import printable
 from samebits.base.records import from_data, keys, to_data
-from samebits.checking.verdict import CheckVerdict
-from samebits.comparison.runs import Diff
-from samebits.factors.pinning import Status
-from samebits.lint.linting import Linted
-from samebits.locking.verdict import EntriesVerified, EntryLocked
-from samebits.pricing.prices import Costs
-from samebits.replay.runner import Replay
-from samebits.report.costs import cost_told
-from samebits.report.crossings import against_told
-from samebits.report.diffs import diff_told
-from samebits.report.lints import lint_told
-from samebits.report.locks import lock_told, verify_told
-from samebits.report.resumes import resume_told
 from samebits.report.rows import Told
-from samebits.report.text import check_told, factors_told, replay_told
-from samebits.resuming.verdict import Resumption
-from samebits.runfolder.folder import ANSWER
 from samebits.runfolder.reading import read_json
+
+if TYPE_CHECKING:
+    from samebits.checking.verdict import CheckVerdict
+
+
+# Kind of answer → the module here that says it to people, by a function that is called as the kind is and takes its
+# record. None of them is imported before it is wanted.
+ANSWERS = {
+    **{"against": "crossings", "check": "text", "cost": "costs", "diff": "diffs", "factors": "text", "lint": "lints"},
+    **{"lock": "locks", "replay": "text", "resume": "resumes", "verify": "locks"},
+}
 
 
 class Answer(NamedTuple):
@@ -44,18 +40,12 @@ class Answer(NamedTuple):
     told: Callable[[Any], Told]
 
 
-ANSWERS = {
-    "against": Answer(Crossing, against_told),
-    "check": Answer(CheckVerdict, check_told),
-    "cost": Answer(Costs, cost_told),
-    "diff": Answer(Diff, diff_told),
-    "factors": Answer(Status, factors_told),
-    "lint": Answer(Linted, lint_told),
-    "lock": Answer(EntryLocked, lock_told),
-    "replay": Answer(Replay, replay_told),
-    "resume": Answer(Resumption, resume_told),
-    "verify": Answer(EntriesVerified, verify_told),
-}
+@cache
+def find_answer(kind: str) -> Answer:
+    """The kind of that name, with what it needs imported now."""
+    told = getattr(importlib.import_module(f"samebits.report.{ANSWERS[kind]}"), f"{kind}_told")
+    record, *_ = get_type_hints(told).values()
+    return Answer(record, told)
 
 
 def dumped(document: Mapping[str, object]) -> str:
@@ -65,14 +55,14 @@ def dumped(document: Mapping[str, object]) -> str:
 
 def document_of(kind: str, record: object) -> dict[str, object]:
     """What a program reads of an answer; `kind` is a name in `ANSWERS`."""
-    told, own = ANSWERS[kind].told(record), to_data(record)
+    told, own = find_answer(kind).told(record), to_data(record)
     assert isinstance(own, dict)
     return _with_head(kind, told.headline, {"error": None, **own, "rows": [[*row] for row in told.all_rows]})
 
 
 def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
     """What could not even begin, in the shape of its answer."""
-    none = {key: _nothing(hint) for key, (_, hint) in keys(ANSWERS[kind].record).items()}
+    none = {key: _nothing(hint) for key, (_, hint) in keys(find_answer(kind).record).items()}
     return _with_head(kind, error.message, {**none, "error": error.as_data(), "rows": []})
 
 
@@ -101,13 +91,15 @@ def read_answer(home: Path) -> tuple[str, Any]:
 
     Raises RecordingError where there is none, or a newer samebits made it.
     """
+    from samebits.runfolder.folder import ANSWER
+
     path = home / ANSWER
     try:
         content: Any = read_json(path, home)
         name, _, version = content["schema"].partition("/")
         kind, number = name.removeprefix("samebits."), int(version)
         if kind in ANSWERS and number == 1:
-            return kind, from_data(ANSWERS[kind].record, content)
+            return kind, from_data(find_answer(kind).record, content)
     except RecordingError:
         raise
     except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
@@ -122,11 +114,13 @@ def read_answer(home: Path) -> tuple[str, Any]:
 
 def read_verdict(home: Path) -> CheckVerdict:
     """The verdict of a check, from the answer in its folder; RecordingError where there is none that can be read."""
+    from samebits.runfolder.folder import ANSWER
+
     if not home.is_dir():
         raise RecordingError(f"there is no folder {home}", "name the folder of a check, such as .samebits/2026...")
     if not (home / ANSWER).exists():
         raise RecordingError(f"{home} holds no answer of a check", "name the folder of one, such as .samebits/2026...")
     kind, found = read_answer(home)
-    if not isinstance(found, CheckVerdict):
+    if kind != "check":
         raise RecordingError(f"{home} holds no answer of a check but of samebits {kind}", "see `samebits report`")
-    return found
+    return cast("CheckVerdict", found)

@@ -11,7 +11,8 @@ from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, O
 from samebits.factors.catalog import find
 from samebits.factors.files_left_behind import OUTSIDE
 from samebits.report.origins import not_waited_for
-from samebits.report.places import counted, where
+from samebits.report.places import where
+from samebits.report.rows import counted
 
 UNLIKELY = 0.05
 

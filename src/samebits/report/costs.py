@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
-from samebits.report.places import counted
-from samebits.report.rows import Told
+from samebits.report.rows import Told, counted
 
 SAFER = "no difference in price was measured: what repeats here with less may do so by luck"
 _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")

@@ -8,8 +8,8 @@ from samebits.against.verdict import Across, Crossing
 from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.report.origins import called, place_rows
-from samebits.report.places import agreed, counted, distance_words, ran, where, which
-from samebits.report.rows import Rows, Told, unseen_rows
+from samebits.report.places import agreed, distance_words, ran, where, which
+from samebits.report.rows import Rows, Told, counted, unseen_rows
 from samebits.runfolder.ops import OpRow
 
 # In a terminal; JSON has all of them.

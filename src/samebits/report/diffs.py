@@ -5,8 +5,8 @@ from __future__ import annotations
 from samebits.base.sites import shown_path
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.report.origins import describe_op
-from samebits.report.places import agreed, compared_streams, counted, distance_words, where, which
-from samebits.report.rows import Told
+from samebits.report.places import agreed, compared_streams, distance_words, where, which
+from samebits.report.rows import Told, counted
 from samebits.runfolder.steps import TRAINED
 
 

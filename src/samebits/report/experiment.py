@@ -12,8 +12,7 @@ from string import ascii_lowercase
 from samebits.base.errors import RecordingError
 from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import agreeing
-from samebits.report.places import counted
-from samebits.report.rows import WIDTH
+from samebits.report.rows import WIDTH, counted
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording

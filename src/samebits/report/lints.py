@@ -10,8 +10,7 @@ from samebits.base.sites import shown_path
 from samebits.lint.findings import Finding
 from samebits.lint.linting import Linted
 from samebits.lint.rule import Rule
-from samebits.report.places import counted
-from samebits.report.rows import Rows, Told, code
+from samebits.report.rows import Rows, Told, code, counted
 
 _FIXES = {
     "safe": "changes nothing but what repeats",

@@ -7,8 +7,8 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
-from samebits.report.places import agreed, counted, stream_words
-from samebits.report.rows import Told, unseen_rows
+from samebits.report.places import agreed, stream_words
+from samebits.report.rows import Told, counted, unseen_rows
 from samebits.report.text import check_told
 from samebits.runfolder.environment import Environment
 

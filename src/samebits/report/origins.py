@@ -6,8 +6,7 @@ from samebits.base.sites import Site, shown_path
 from samebits.checking.verdict import Origin, OriginOnRank
 from samebits.comparison.ops import OpDivergence
 from samebits.replay.runner import Replay
-from samebits.report.places import counted
-from samebits.report.rows import Rows
+from samebits.report.rows import Rows, counted
 from samebits.runfolder.ops import OpKind
 
 

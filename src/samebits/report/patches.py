@@ -6,8 +6,8 @@ import shlex
 
 from samebits.base.sites import shown_path
 from samebits.checking.verdict import CheckVerdict, Patch
-from samebits.report.places import counted, where
-from samebits.report.rows import Rows, code
+from samebits.report.places import where
+from samebits.report.rows import Rows, code, counted
 
 # A patch of so few lines is shown where it is offered.
 SHOWN_LINES = 4

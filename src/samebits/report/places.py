@@ -8,7 +8,7 @@ from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import RunComparison
 from samebits.comparison.values import Distance
-from samebits.report.rows import Rows
+from samebits.report.rows import Rows, counted
 from samebits.runfolder.steps import KINDS_OF_STREAMS
 
 
@@ -93,11 +93,6 @@ def agreed(streams: Sequence[str]) -> str:
 def compared_streams(found: RunComparison) -> str:
     """`losses, parameters and operations`: all in which two runs were compared."""
     return agreed([*found.streams, *(["op"] if found.compares_ops else [])])
-
-
-def counted(number: int | str, noun: str) -> str:
-    """`1 step`, `2 steps`."""
-    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
 def ran(runs: Sequence[RunRecord]) -> Rows:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samebits.report.places import counted, ran, where, which
-from samebits.report.rows import Told, code, unseen_rows
+from samebits.report.places import ran, where, which
+from samebits.report.rows import Told, code, counted, unseen_rows
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 

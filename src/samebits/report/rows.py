@@ -94,6 +94,11 @@ def unseen_rows(what: Sequence[str]) -> Rows:
     return [("not seen", text) for text in what] or [("coverage", "nothing that these runs did went unrecorded")]
 
 
+def counted(number: int | str, noun: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
+
+
 def code(source: str) -> Rows:
     """A line of the user's code below what is said of it."""
     return [("", f"{CODE}{source}")] if source else []

@@ -30,8 +30,8 @@ from samebits.report.causes import (
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.patches import patch_rows
-from samebits.report.places import agreed, counted, distance_words, unshown, where, which
-from samebits.report.rows import FIX, TRY, Rows, Told, code, laid_out, unseen_rows
+from samebits.report.places import agreed, distance_words, unshown, where, which
+from samebits.report.rows import FIX, TRY, Rows, Told, code, counted, laid_out, unseen_rows
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import TRAINED

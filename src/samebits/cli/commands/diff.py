@@ -10,7 +10,7 @@ from samebits.base.errors import UsageError
 from samebits.cli import options
 from samebits.comparison.runs import diff_runs
 from samebits.report.forms import Form
-from samebits.report.places import counted
+from samebits.report.rows import counted
 from samebits.runfolder.folder import HOME, last_two_in, open_run
 
 

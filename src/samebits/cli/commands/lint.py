@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from samebits.cli import options
-from samebits.fixing.edits import write_all
-from samebits.fixing.findings import mend
 from samebits.launch.config import read_config
 from samebits.lint.linting import LintOptions, lint
 from samebits.lint.rule import find_rule
@@ -55,6 +53,9 @@ def command(
     chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
     found = lint(paths, chosen)
     if fix or diff:
+        from samebits.fixing.edits import write_all
+        from samebits.fixing.findings import mend
+
         draft, mended = mend(found.findings, unsafe_fixes)
         if diff:
             options.answer(draft.diff, is_data=True)

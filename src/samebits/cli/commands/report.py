@@ -8,7 +8,7 @@ import click
 
 from samebits.base.errors import RecordingError, SamebitsError, StorageError
 from samebits.cli import options
-from samebits.report.answers import ANSWERS, read_answer
+from samebits.report.answers import find_answer, read_answer
 from samebits.report.experiment import experiment_in
 from samebits.report.page import answer_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
@@ -50,7 +50,7 @@ def _page(path: Path, sources: bool) -> str:
         return run_page(open_run(path))
     kind, answer = read_answer(path)
     found = experiment_in(path, answer.runs) if kind == "check" else None
-    return answer_page(kind, answer, ANSWERS[kind].told(answer), _manifest(path), found, sources)
+    return answer_page(kind, answer, find_answer(kind).told(answer), _manifest(path), found, sources)
 
 
 def _manifest(home: Path) -> Manifest:

@@ -6,7 +6,7 @@ import re
 
 from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
-from samebits.report.answers import ANSWERS
+from samebits.report.answers import find_answer
 from samebits.report.remarks import REMARKS, Remark, failure_remark
 
 IS_DATA = True
@@ -19,7 +19,7 @@ _COMMAND = re.compile(r"(?<!\S)::|##\[")
 
 def answer(kind: str, record: object) -> str:
     """An annotation for each cause, or each entry that does not agree; the log shows the answer, too."""
-    shown = _COMMAND.sub(lambda found: " ".join(found[0]), printable(ANSWERS[kind].told(record).text))
+    shown = _COMMAND.sub(lambda found: " ".join(found[0]), printable(find_answer(kind).told(record).text))
     remarks = REMARKS[kind](record)
     return "\n".join([*(_annotation(remark, f"samebits {kind}: {remark.rule}") for remark in remarks), shown])
 

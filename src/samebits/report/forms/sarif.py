@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from samebits.base.errors import SamebitsError
 from samebits.base.version import __version__
-from samebits.report.answers import ANSWERS, dumped
+from samebits.report.answers import dumped, find_answer
 from samebits.report.remarks import REMARKS, Remark, failure_remark
 
 IS_DATA = True
@@ -25,7 +25,7 @@ _ROOT = "%SRCROOT%"
 def answer(kind: str, record: Any) -> str:
     """A result for each cause, or each entry that does not agree, that has a line."""
     of = {name: str(getattr(record, name)) for name in ("command", "lockfile") if hasattr(record, name)}
-    properties = {"verdict": record.kind, "headline": ANSWERS[kind].told(record).headline, **of}
+    properties = {"verdict": record.kind, "headline": find_answer(kind).told(record).headline, **of}
     return _log(REMARKS[kind](record), record.exit_code, properties)
 
 
