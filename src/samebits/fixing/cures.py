@@ -280,7 +280,7 @@ def _made(own: Original, node: ast.expr) -> list[ast.expr]:
     if not isinstance(node, ast.Name):
         return [node]
     here = own.source.function_of(node)
-    mentions = own.source.mentions[node.id]
+    mentions = own.source.mentions(node.id)
     if not isinstance(here, ast.Module):
         mentions = [one for one in mentions if own.source.function_of(one) is here]
     for one in mentions:
@@ -289,7 +289,7 @@ def _made(own: Original, node: ast.expr) -> list[ast.expr]:
         is_plain = isinstance(parent, ast.For | ast.comprehension | ast.Assign | ast.Starred | ast.Compare)
         if not (is_call or is_plain):
             raise NoCureError(f"{node.id} is used as only a set can be")
-    values = [own.source.parents[one] for one in mentions if isinstance(one.ctx, ast.Store)]  # type: ignore[attr-defined]
+    values = [own.source.parents[one] for one in mentions if isinstance(one.ctx, ast.Store)]
     if not values or not all(isinstance(one, ast.Assign) and len(one.targets) == 1 for one in values):
         raise NoCureError(f"it is not known how {node.id} is made")
     return [one.value for one in values if isinstance(one, ast.Assign)]

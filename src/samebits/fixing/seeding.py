@@ -323,7 +323,7 @@ def _is_in_workers(own: Original, holder: ast.AST) -> bool:
 
 def _is_called_once(own: Original, holder: ast.AST) -> bool:
     """Whether a function of this file is called at one place, outside of functions and loops."""
-    mentions = own.source.mentions[getattr(holder, "name", "")]
+    mentions = own.source.mentions(getattr(holder, "name", ""))
     if len(mentions) != 1 or not isinstance(own.source.parents[mentions[0]], ast.Call):
         return False
     outer = own.source.function_of(mentions[0])
@@ -334,7 +334,7 @@ def _is_called_once(own: Original, holder: ast.AST) -> bool:
 
 def _stream(own: Original) -> tuple[str, list[Opening]]:
     """A generator of the file's own."""
-    name = _STREAM if _STREAM not in own.source.mentions else f"_{_STREAM}"
+    name = f"_{_STREAM}" if own.source.mentions(_STREAM) else _STREAM
     return name, [Opening(f"{name} = {name_of(own, 'random')}.Random(0)", "random")]
 
 

@@ -24,11 +24,13 @@ from samebits.lint.shapes import (
     promised,
     uniform,
 )
-from samebits.lint.source import Function, Source, dotted, last_name, parameters
+from samebits.lint.source import Function, Source, children, dotted, last_name, parameters
 
 # Each reading knows what the one before has learned of functions and classes: with three, what four functions hand on
 # from one to the next was lost, and another line was named. Few files take more than five.
 READINGS = 8
+# What puts an argument into its object, and which one.
+_FILLING = {"add": 0, "append": 0, "insert": 1, "setdefault": 1}
 _COMPREHENSIONS = {ast.SetComp: "set", ast.ListComp: "list", ast.GeneratorExp: "list", ast.DictComp: "dict"}
 
 
@@ -189,6 +191,8 @@ class _FileReader:
     def statement(self, node: Any) -> None:
         """Do what a statement does to what is known of names."""
         match node:
+            case ast.Expr():
+                self.value(node.value)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.define_function(node)
             case ast.ClassDef():
@@ -228,7 +232,7 @@ class _FileReader:
 
     def parts(self, node: ast.AST) -> None:
         """Read what something is made of, as in `with`."""
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self.value(child)
             elif isinstance(child, ast.stmt):
@@ -397,8 +401,8 @@ class _FileReader:
     def fill(self, function: ast.Attribute, values: Sequence[Shape]) -> None:
         """Note what a method puts into its object."""
         owner, name = self.flow.of(function.value), function.attr
-        position = {"add": 0, "append": 0, "insert": 1, "setdefault": 1}.get(name, len(values))
-        if position < len(values):
+        position = _FILLING.get(name)
+        if position is not None and position < len(values):
             self.grow(function.value, values[position])
         elif name in ("update", "extend") and owner.kind in ("set", "list"):
             self.grow(function.value, joined([value.member for value in values]))

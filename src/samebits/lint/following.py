@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from samebits.lint.hash_order import is_numbering
 from samebits.lint.project import Project, class_around, parts_of
-from samebits.lint.source import Function, Source, dotted, last_name, parameters
+from samebits.lint.source import Function, Source, dotted, last_name, parameters, walk
 
 # What gives back the members of a list in its order.
 _KEEPING = {"list", "tuple", "iter", "tqdm", "enumerate", "reversed", "map", "filter", "cycle", "chain", "array", "run"}
@@ -128,14 +128,14 @@ class Following:
         """Where a name is read later on in its function; of an attribute of self, anywhere in its class."""
         name, here, holder = dotted(target), source.function_of(after), class_around(source, after)
         end = (after.end_lineno or 0, after.end_col_offset or 0)  # type: ignore[attr-defined]
-        own = [node for node in source.mentions[name] if isinstance(node.ctx, ast.Load)]  # type: ignore[attr-defined]
+        own = [node for node in source.mentions(name) if isinstance(node.ctx, ast.Load)]
         if name.startswith("self."):
             own = [node for node in own if class_around(source, node) is holder]
         else:
-            near = [node for node in source.mentions[name] if source.function_of(node) is here]
+            near = [node for node in source.mentions(name) if source.function_of(node) is here]
             later = [node for node in near if (node.lineno, node.col_offset) >= end]
             # From where the name stands for something else, it holds this no more.
-            stored = next((node for node in later if isinstance(node.ctx, ast.Store)), None)  # type: ignore[attr-defined]
+            stored = next((node for node in later if isinstance(node.ctx, ast.Store)), None)
             last = (
                 next((one.end_lineno or 0 for one in source.around(stored) if isinstance(one, ast.stmt)), 0)
                 if stored
@@ -181,7 +181,7 @@ class Following:
             case ast.For(body=body) if node is parent.iter and is_numbering(body):
                 return Use("order", "is numbered")
             case ast.For(body=body) if node is parent.iter:
-                names = {last_name(one.func) for each in body for one in ast.walk(each) if isinstance(one, ast.Call)}
+                names = {last_name(one.func) for each in body for one in walk(each) if isinstance(one, ast.Call)}
                 if {"backward", "step"} <= names:
                     return Use("order", "is what a loop trains on")
                 if of == "done" and names & {"write", "writerow"}:
@@ -202,7 +202,7 @@ def _computes(node: ast.ListComp) -> bool:
 def _filled(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """The lists that a loop fills."""
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLING:
                 yield node.func.value
             elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List | ast.ListComp):

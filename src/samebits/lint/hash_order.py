@@ -16,7 +16,7 @@ from pathlib import Path
 from samebits.lint.findings import ADDRESS, LISTS, LOOPS, NUMBERS, SILENT, WEAK, Finding
 from samebits.lint.flow import Flow
 from samebits.lint.shapes import ADDRESSED, INT, UNKNOWN
-from samebits.lint.source import Source, dotted, last_name, read_sources
+from samebits.lint.source import Source, dotted, last_name, read_sources, walk
 
 # These do not see the order of what they are given, or show it to people only.
 _BLIND_BUILTINS = {"sorted", "set", "frozenset", "len", "min", "max", "any", "all", "bool", "print"}
@@ -277,7 +277,7 @@ def _may_tie(node: ast.Call) -> bool:
 
 def is_numbering(body: Sequence[ast.stmt]) -> bool:
     """Whether a loop body deals out numbers: `ids[word] = len(ids)`, or stores under a counter."""
-    nodes = [node for statement in body for node in ast.walk(statement)]
+    nodes = [node for statement in body for node in walk(statement)]
     counters = {dotted(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
     for node in nodes:
         match node:
@@ -294,7 +294,7 @@ def is_numbering(body: Sequence[ast.stmt]) -> bool:
 def is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
     """Whether, after a statement, nothing looks at the order of a list before it is sorted, if ever."""
     end, here = (after.end_lineno or 0, after.end_col_offset or 0), source.function_of(after)
-    mentions = source.mentions[name]
+    mentions = source.mentions(name)
     nearby = [node for node in mentions if source.function_of(node) is here]
     later = [_use_of(source, node) for node in nearby if (node.lineno, node.col_offset) >= end]
     telling = [use for use in later if use != "blind"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 ALL = "*"
 # What seeds a global generator, with its library.
@@ -21,6 +22,7 @@ _NO_HELPERS = re.compile(
 )
 
 
+@cache
 def is_seed_helper(name: str) -> bool:
     """Whether a function of that qualified name may seed every generator: by how it is called."""
     root, last = name.partition(".")[0], name.rpartition(".")[2]
@@ -44,7 +46,7 @@ rand randn randint randperm normal bernoulli multinomial poisson rand_like randn
 nn.init.normal_ nn.init.uniform_ nn.init.xavier_uniform_ nn.init.xavier_normal_
 nn.init.kaiming_uniform_ nn.init.kaiming_normal_ nn.init.orthogonal_ nn.init.trunc_normal_
 """
-# Modules of torch.nn whose parameters are drawn.
+# Modules whose parameters are drawn.
 _LAYERS = """
 Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding EmbeddingBag LSTM GRU RNN
 LSTMCell GRUCell RNNCell MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer
@@ -52,9 +54,8 @@ LSTMCell GRUCell RNNCell MultiheadAttention Transformer TransformerEncoderLayer 
 DRAWS = {
     "numpy": [f"numpy.random.{name}" for name in _NUMPY.split()],
     "random": [f"random.{name}" for name in _PYTHON.split()],
-    "torch": [f"torch.{name}" for name in _TORCH.split()],
+    "torch": [f"torch.{name}" for name in _TORCH.split()] + [f"torch.nn.{name}" for name in _LAYERS.split()],
 }
-LAYERS = _LAYERS.split()
 GENERATOR_KEYWORDS = {"generator", "random_state", "seed"}
 # Makers of a generator of one's own, and the place of its seed.
 GENERATORS = {

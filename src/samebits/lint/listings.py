@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.following import Following
 from samebits.lint.project import Project, value_of
-from samebits.lint.source import Source, last_name
+from samebits.lint.source import Source, last_name, walk
 
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
 # What is called so has a method `glob`; file systems of other libraries have one, too, which sorts.
@@ -46,7 +46,7 @@ def _is_walked_in_order(source: Source, call: ast.Call) -> bool:
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
         return False
     names = {last_name(one) for one in loop.target.elts[1:]}
-    parts = [part for statement in loop.body for part in ast.walk(statement)]
+    parts = [part for statement in loop.body for part in walk(statement)]
     put = {last_name(one.value) for one in parts if isinstance(one, ast.Attribute) and one.attr == "sort"}
     calls = [one for one in parts if isinstance(one, ast.Call) and last_name(one.func) == "sorted" and one.args]
     return names <= put | {last_name(one.args[0]) for one in calls}

@@ -14,8 +14,8 @@ from pathlib import PurePath
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from samebits.lint.flow import Flow
-from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, LAYERS, SEEDS, SPLITS, is_seed_helper
-from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, owner_of, parameters
+from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, SEEDS, SPLITS, is_seed_helper
+from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, owner_of, parameters, walk
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -198,23 +198,24 @@ class Project:
 
     def _imports_unseen(self, source: Source) -> bool:
         """Whether a file imports one that lies near it, and is none of these: what that seeds is not known."""
-        folders = PurePath(os.path.abspath(source.path)).parents[:_FOLDERS]
+        folder = os.path.dirname(os.path.abspath(source.path))
         for node in source.every(ast.Import, ast.ImportFrom):
             module = getattr(node, "module", None) or ""
             names = {f"{module}.{alias.name}".strip(".") for alias in node.names} | {module} - {""}
             roots = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"torch", "numpy"}
-            is_near = any(
-                os.path.exists(folder / f"{root}.py") or os.path.isdir(folder / root)
-                for root in roots
-                for folder in folders
-            )
-            if is_near and not any(
+            if any(self._is_near(folder, root) for root in roots) and not any(
                 one.is_meant(parts)
                 for parts in (tuple(name.split(".")) for name in names)
                 for one in self._by_stem[parts[-1]]
             ):
                 return True
         return False
+
+    @remembered
+    def _is_near(self, folder: str, root: str) -> bool:
+        """Whether a module or package lies in a folder, or not far above it."""
+        homes = [PurePath(folder), *PurePath(folder).parents][:_FOLDERS]
+        return any(os.path.exists(home / f"{root}.py") or os.path.isdir(home / root) for home in homes)
 
     def lacks_seed(self, source: Source, library: str) -> bool:
         """Whether no script that a file is part of seeds a generator.
@@ -266,15 +267,14 @@ _CALLED_FOR_US = {"forward", "setup", "configure", "worker_init_fn", "train_data
 def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Each call that seeds a global generator, with its library."""
     for name, library in SEEDS.items():
-        for call in source.calls[name]:
+        for call in source.calls.get(name, ()):
             yield library, call
 
 
 def draws_in(source: Source, library: str) -> list[ast.Call]:
     """The calls that draw from a global generator, in the order of the file."""
-    found = [call for name in DRAWS[library] for call in source.calls[name]]
+    found = [call for name in DRAWS[library] for call in source.calls.get(name, ())]
     if library == "torch":
-        found += [call for name in LAYERS for call in source.calls[f"torch.nn.{name}"]]
         found += [call for call in source.methods["DataLoader"] if is_true(argument(call, "shuffle"))]
     own = [call for call in found if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
     return sorted(own, key=lambda call: (call.lineno, call.col_offset))
@@ -345,7 +345,7 @@ def counters_from(source: Source) -> Iterator[tuple[ast.Assign, str, str]]:
     Each with what holds it, and what it is called there.
     """
     for node in source.every(ast.Assign):
-        for part in ast.walk(node.value):
+        for part in walk(node.value):
             holder, name = checkpoint_part(part) if isinstance(part, ast.expr) else ("", "")
             if _COUNTER.fullmatch(name):
                 yield node, holder, name
@@ -374,17 +374,17 @@ def value_of(source: Source, node: ast.expr) -> ast.expr:
     if not isinstance(node, ast.Name):
         return node
     here = source.function_of(node)
-    assigned = [one for one in source.every(ast.Assign) if [dotted(target) for target in one.targets] == [node.id]]
+    assigned = source.assigned[node.id]
     near = [one for one in assigned if source.function_of(one) is here] or [
         one for one in assigned if isinstance(source.function_of(one), ast.Module)
     ]
     is_given = isinstance(here, Function) and any(arg.arg == node.id for arg, _ in parameters(here.args))
-    return near[0].value if len(near) == 1 and not (is_given and near[0] not in ast.walk(here)) else node
+    return near[0].value if len(near) == 1 and not (is_given and near[0] not in walk(here)) else node
 
 
 def parts_of(source: Source, node: ast.expr, depth: int = 3) -> Iterator[ast.AST]:
     """Everything in an expression, and in what its names were assigned."""
-    for part in ast.walk(node):
+    for part in walk(node):
         yield part
         if isinstance(part, ast.Name) and depth and (value := value_of(source, part)) is not part:
             yield from parts_of(source, value, depth - 1)
@@ -464,7 +464,7 @@ def _is_entry(source: Source) -> bool:
 
 
 def _asks_for_main(test: ast.expr) -> bool:
-    return any(isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(test))
+    return any(isinstance(one, ast.Name) and one.id == "__name__" for one in walk(test))
 
 
 def _shared(a: Iterable[str], b: Iterable[str]) -> int:

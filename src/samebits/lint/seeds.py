@@ -15,9 +15,10 @@ from typing import Any
 
 from samebits.lint.findings import NUMBERS, WEAK, Finding
 from samebits.lint.project import Project
-from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources
+from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources, walk
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
+_DECLARING = ("add_argument", "option")
 PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 # What is given a whole namespace and reads no single argument of it to train with.
 _SHOWERS = {"print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log"}
@@ -94,23 +95,17 @@ def _judged(source: Source, program: _Program) -> Iterator[Finding]:
 
 
 def _arguments(source: Source) -> Iterator[SeedArgument]:
-    return (one for one in _declared(source) if _SEED_NAME.fullmatch(one.name))
-
-
-def _declared(source: Source) -> Iterator[SeedArgument]:
-    for node in source.every(ast.Call, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
-        if _is_option(node):
-            yield from _option(source, node)
-        elif isinstance(node, Function) and not _is_laid_down(source, node):
-            for arg, default in parameters(node.args):
-                if arg not in (node.args.vararg, node.args.kwarg):
-                    is_required = default is None
-                    yield SeedArgument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, is_required, node)
-        elif isinstance(node, ast.ClassDef) and "dataclass" in map(called, node.decorator_list):
-            for one in node.body:
-                if isinstance(one, ast.AnnAssign):
-                    name = last_name(one.target)
-                    yield SeedArgument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
+    for call in (call for name in _DECLARING for call in source.methods[name]):
+        yield from (one for one in _option(source, call) if _SEED_NAME.fullmatch(one.name))
+    for node in source.every(ast.FunctionDef, ast.AsyncFunctionDef):
+        taken = [(arg, default) for arg, default in parameters(node.args) if _SEED_NAME.fullmatch(arg.arg)]
+        for arg, default in taken if taken and not _is_laid_down(source, node) else ():
+            if arg not in (node.args.vararg, node.args.kwarg):
+                yield SeedArgument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, default is None, node)
+    for node in source.every(ast.ClassDef):
+        for one in node.body if "dataclass" in map(called, node.decorator_list) else ():
+            if isinstance(one, ast.AnnAssign) and _SEED_NAME.fullmatch(name := last_name(one.target)):
+                yield SeedArgument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
 
 
 def _option(source: Source, call: Any) -> Iterator[SeedArgument]:
@@ -136,7 +131,7 @@ class _Program:
 
     def judged(self, argument: SeedArgument) -> str:
         """What is the matter with a seed argument; empty if nothing is, or if that cannot be known."""
-        own = [*ast.walk(argument.owner)] if argument.owner else None
+        own = [*walk(argument.owner)] if argument.owner else None
         hides = self.hides if own is None else _catches_all(own)
         if not (self.reads(argument.name) if own is None else any(_is_name(node, argument.name) for node in own)):
             return "" if hides else f"{argument.shown} {UNUSED}"
@@ -174,7 +169,7 @@ class _Program:
         made = [source.parents[call] for source in self.sources for name in makers for call in source.methods[name]]
         if not all(isinstance(one, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for one in made):
             return True
-        names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in ast.walk(t)}
+        names = {last_name(n) for one in made if isinstance(one, ast.Assign) for t in one.targets for n in walk(t)}
         for source in self.sources:
             mentions = [node for name in names for node in source.named[name] if isinstance(node, ast.Name)]
             for parent in (source.parents[node] for node in mentions if isinstance(node.ctx, ast.Load)):
@@ -195,7 +190,7 @@ def _replaces(node: ast.AST, name: str) -> bool:
         return any(last_name(target) == name for target in node.targets)
     if not isinstance(node, ast.BoolOp | ast.IfExp):
         return False
-    parts = [*ast.walk(node)]
+    parts = [*walk(node)]
     return any(last_name(one) == name for one in parts) and not any(isinstance(one, ast.Call) for one in parts)
 
 
@@ -207,7 +202,7 @@ def _is_given(test: ast.expr, name: str) -> bool:
 
 
 def _is_option(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) in ("add_argument", "option")
+    return isinstance(node, ast.Call) and last_name(node.func) in _DECLARING
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -175,7 +175,7 @@ _METHODS = {
     **dict.fromkeys(["count", "index", "find", "randint", "randrange", "numel"], "int"),
     **{"items": "view[tuple[Unknown, V]]", "keys": "view[Unknown]", "values": "list[V]", "pop": "T", "copy": "A"},
 }
-_PARSED = {text: ast.parse(text, mode="eval").body for text in (*_FUNCTIONS.values(), *_METHODS.values(), "Unknown")}
+_PARSED = {text: ast.parse(text, mode="eval").body for text in (*_FUNCTIONS.values(), *_METHODS.values())}
 _NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
 
 
@@ -183,13 +183,14 @@ def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), m
     """What a function, or a method of `owner`, gives; `made` is what the first argument gives if it is called."""
     # A function of a module; hardly any is like the builtin of its name, but `pool.map` is.
     is_function = owner is None or (owner.kind == "module" and name not in vars(builtins)) or name == "map"
-    if is_function and name in _FUNCTIONS:
-        text = _FUNCTIONS[name]
-    else:
+    text = _FUNCTIONS.get(name) if is_function else None
+    if text is None:
         owner = owner or UNKNOWN
         if owner.kind == "maker" and values:  # `set.union(names, more)`
             owner, values = values[0], values[1:]
-        text, values = _METHODS.get(f"{owner.kind}.{name}", _METHODS.get(name, "Unknown")), [owner, *values]
+        text, values = _METHODS.get(f"{owner.kind}.{name}") or _METHODS.get(name), [owner, *values]
+        if text is None:
+            return UNKNOWN
     first, second = [*values[:2], NEVER, NEVER][:2]
     # Where nothing is given, what is made is empty.
     members = [NEVER if one == NEVER else one.member for one in (first, second)]

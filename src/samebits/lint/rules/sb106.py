@@ -24,6 +24,8 @@ def find(project: Project, source: Source) -> Findings:
     for call in (*source.calls["torch.seed"], *source.methods["seed"]):
         if source.qualified(call.func) == "torch.seed" or _is_reseeded(source, call):
             yield Finding.at(source, call, "seeds with entropy of the operating system, which is new in every run")
+    if not ENTROPY & source.calls.keys():
+        return
     seeding = [call for name in (*SEEDS, *GENERATORS) for call in source.calls[name]]
     for call in (*seeding, *(call for name in _SEEDING for call in source.methods[name])):
         seeds = call.args[:1] or [one.value for one in call.keywords if one.arg == "seed"]

@@ -19,7 +19,7 @@ import ast
 from samebits.lint.following import Following
 from samebits.lint.project import argument
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import last_name
+from samebits.lint.source import last_name, walk
 
 
 @Rule("warning", factors=("completion-order",), fix="safe")
@@ -44,7 +44,7 @@ def _is_kept(following: Following, source: Source, node: ast.expr) -> bool:
             made = source.parents[parent]
             return isinstance(made, ast.ListComp) and bool(following.uses(source, made, "done"))
         case ast.For() | ast.AsyncFor():
-            return any(_keeps(following, source, one, parent) for each in parent.body for one in ast.walk(each))
+            return any(_keeps(following, source, one, parent) for each in parent.body for one in walk(each))
     return False
 
 
@@ -55,5 +55,5 @@ def _keeps(following: Following, source: Source, node: ast.AST, loop: ast.For | 
         case ast.AugAssign(op=ast.Add(), value=ast.Name(id=name)) if name == last_name(loop.target):
             return bool(following.later_uses(source, node.target, loop, "done"))
         case ast.AugAssign(op=ast.Add(), value=value):
-            return any(isinstance(one, ast.Call) and last_name(one.func) == "result" for one in ast.walk(value))
+            return any(isinstance(one, ast.Call) and last_name(one.func) == "result" for one in walk(value))
     return isinstance(node, ast.Yield)

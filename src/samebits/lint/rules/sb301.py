@@ -43,7 +43,7 @@ def find(project: Project, source: Source) -> Findings:
         function = source.function_of(node)
         drawn = [
             one
-            for one in source.mentions[name]
+            for one in source.mentions(name)
             if class_around(source, one) is holder and source.function_of(one) is not function
         ]
         if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):

@@ -37,7 +37,7 @@ def find(project: Project, source: Source) -> Findings:
         if is_given or not EVALUATION.fullmatch(name.rpartition(".")[2]) or is_true(argument(call, "shuffle", 2)):
             continue
         seeded = [{"torch", ALL} & project.seeds(entry) for entry in project.entries_of(source)]
-        lines = [one.lineno for one in source.mentions[name] if _is_now_and_then(source, one)]
+        lines = [one.lineno for one in source.mentions(name) if _is_now_and_then(source, one)]
         if lines and seeded and all(seeded):
             reason = f"DataLoader() draws from the generator of training, as often as line {lines[0]} is reached"
             yield Finding.at(source, call, reason)

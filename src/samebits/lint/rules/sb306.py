@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from samebits.lint.libraries import SEEDS
 from samebits.lint.project import argument
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import last_name
+from samebits.lint.source import last_name, walk
 
 
 @Rule("error", factors=("os-entropy", "data-workers"))
@@ -37,7 +37,7 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _seeds(source: Source, function: ast.AST) -> Iterator[Finding]:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and source.qualified(node.func) in SEEDS:
             if not node.args or getattr(node.args[0], "value", 0) is None:
                 yield Finding.at(source, node, "seeds each worker with entropy, new in every run")

@@ -21,7 +21,7 @@ import ast
 
 from samebits.lint.project import argument, class_around
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import dotted, last_name
+from samebits.lint.source import dotted, last_name, walk
 
 _EMPTY = ("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.empty_like")
 
@@ -43,9 +43,9 @@ def find(project: Project, source: Source) -> Findings:
 
 def _is_filled(source: Source, holder: ast.ClassDef, name: str) -> bool:
     """Whether a method mentions it again, or something walks over all parameters."""
-    if sum(dotted(one) == name for one in ast.walk(holder)) > 1:
+    if sum(dotted(one) == name for one in walk(holder)) > 1:
         return True
-    words = {last_name(one) for one in ast.walk(holder)} | source.words
+    words = {last_name(one) for one in walk(holder)} | source.words
     return any("init" in word or "reset" in word for word in words - {"__init__"}) or bool(
         words & {"parameters", "load_state_dict", "from_pretrained", "setattr", "apply"}
     )

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from samebits.lint.libraries import SEEDS
 from samebits.lint.project import seeds_in, statements_above
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import walk
 
 _RESTORING = {name: library for name, library in SEEDS.items() if "state" in name}
 
@@ -40,7 +41,7 @@ def _restored(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Where a generator gets a state that is part of something: not one that was put aside for a while."""
     for name, library in _RESTORING.items():
         for call in source.calls[name]:
-            if any(isinstance(part, ast.Subscript) for given in call.args for part in ast.walk(given)):
+            if any(isinstance(part, ast.Subscript) for given in call.args for part in walk(given)):
                 yield library, call
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from samebits.lint.project import checkpoint_part, counters_from
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import dotted
+from samebits.lint.source import dotted, walk
 
 
 @Rule("warning")
@@ -38,9 +38,7 @@ def _begin(loop: ast.For) -> str:
     """The name at which a loop over a range begins, where it counts as it says."""
     match loop.iter:
         case ast.Call(func=ast.Name(id="range" | "trange"), args=[begin, _, *_]):
-            names = [
-                dotted(one.target) for each in loop.body for one in ast.walk(each) if isinstance(one, ast.AugAssign)
-            ]
+            names = [dotted(one.target) for each in loop.body for one in walk(each) if isinstance(one, ast.AugAssign)]
             return "" if dotted(loop.target) in names else dotted(begin)
     return ""
 

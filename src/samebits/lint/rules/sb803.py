@@ -22,7 +22,7 @@ import ast
 
 from samebits.lint.libraries import DRAWS
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import dotted, last_name, owner_of
+from samebits.lint.source import dotted, last_name, owner_of, walk
 
 _MAPPING = ("map", "imap", "imap_unordered", "starmap", "map_async", "apply_async", "apply")
 
@@ -35,6 +35,6 @@ def find(project: Project, source: Source) -> Findings:
         if "pool" not in owner.lower() or "Pool" not in source.words or "ThreadPool" in source.words or not call.args:
             continue
         found = project.function(source, last_name(call.args[0]))
-        for node in ast.walk(found[1]) if found else ():
+        for node in walk(found[1]) if found else ():
             if isinstance(node, ast.Call) and found and found[0].qualified(node.func) in DRAWS["numpy"]:
                 yield Finding.at(found[0], node, f"draws in each process of {owner} from a copy of one generator")
