@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, NoCureError, Original
@@ -61,16 +61,14 @@ class Cure:
     """Edits that mend one thing.
 
     Attributes:
-        edits: path → its edits.
+        edits: path → its edits, and lines that are put below its imports.
         does: what they do, as a clause.
         effect: what else is another than before, as a clause.
-        openings: path → lines that are put below its imports.
     """
 
-    edits: Mapping[str, Sequence[Edit]]
+    edits: Mapping[str, Sequence[Edit | Opening]]
     does: str
     effect: str
-    openings: Mapping[str, Sequence[Opening]] = field(default_factory=dict)
 
 
 class Sources:
@@ -233,7 +231,7 @@ def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
 
 def without_hashes(files: Sources, wanted: Wanted) -> Cure:
     """`sorted(..., key=str)` around a set whose order counts, and `zlib.crc32` for `hash`, at every line."""
-    edits, openings, does = dict[str, list[Edit]](), dict[str, list[Opening]](), dict[str, str]()
+    edits, does = dict[str, list[Edit | Opening]](), dict[str, str]()
     for site in (wanted.place, *wanted.others):
         try:
             own = files.at(site)
@@ -245,15 +243,14 @@ def without_hashes(files: Sources, wanted: Wanted) -> Cure:
             if len(call.args) == 1 and isinstance(call.func, ast.Name):
                 # What is hashed may be no text: a tuple, an enum.
                 number = f"{name_of(own, 'zlib')}.crc32(repr({own.written(call.args[0])}).encode())"
-                edits.setdefault(own.path, []).append(Edit(*own.span(call), number))
-                openings[own.path] = [Opening("", "zlib")]
+                edits.setdefault(own.path, []).extend([Edit(*own.span(call), number), Opening("", "zlib")])
                 does["replaces hash() by zlib.crc32()"] = "texts get other numbers than before, from 0 to 2**32 - 1"
         for of, node in _sets_at(files, site):
             edits.setdefault(of.path, []).extend(_sorted_set(of, node))
             does["sorts the set"] = _ANOTHER_ORDER
     if not edits:
         raise NoCureError("the line shows neither a set nor a call of hash()")
-    return Cure(edits, " and ".join(does), "; ".join(does.values()), openings)
+    return Cure(edits, " and ".join(does), "; ".join(does.values()))
 
 
 def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
@@ -345,7 +342,7 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
 def _setting(files: Sources, wanted: Wanted, call: str, does: str, effect: str) -> Cure:
     """A call of torch at the start of the script."""
     own = files.script(wanted)
-    return Cure({}, does, effect, {own.path: [Opening(f"{name_of(own, 'torch')}.{call}", "torch")]})
+    return Cure({own.path: [Opening(f"{name_of(own, 'torch')}.{call}", "torch")]}, does, effect)
 
 
 def fixed_threads(files: Sources, wanted: Wanted) -> Cure:
@@ -401,15 +398,14 @@ def filled(files: Sources, wanted: Wanted) -> Cure:
 
 def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
     """`samebits.data.DataLoader(..., seed=0)` in the place of torch's."""
-    own, edits = files.at(wanted.place), list[Edit]()
+    own, edits = files.at(wanted.place), list[Edit | Opening]([Opening("", "samebits.data")])
     loader = f"{name_of(own, 'samebits.data')}.DataLoader"
     for call in _called_at(own, wanted, ("DataLoader",)):
         edits += [Edit(*own.span(call.func), loader), given_too(own, call, "seed=0")]
     effect = (
         "samples get random numbers of their own, by their index: other ones than before, with any number of workers"
     )
-    opening = Opening("", "samebits.data")
-    return Cure({own.path: edits}, "keys each sample by its index", effect, {own.path: [opening]})
+    return Cure({own.path: edits}, "keys each sample by its index", effect)
 
 
 # ---- what reading alone finds
@@ -447,12 +443,7 @@ def set_above(files: Sources, wanted: Wanted) -> Cure:
         raise NoCureError("the line uses more than os, which may not be there above the imports")
     start, stop = own.whole_lines(statements[0])
     opening = Opening(own.text[start:stop].rstrip("\r\n"), "os", _os_import(own) or -1)
-    return Cure(
-        {own.path: [Edit(start, stop, "")]},
-        "sets it above all imports",
-        "the variable takes effect",
-        {own.path: [opening]},
-    )
+    return Cure({own.path: [Edit(start, stop, ""), opening]}, "sets it above all imports", "the variable takes effect")
 
 
 def _os_import(own: Original) -> int:
@@ -468,7 +459,7 @@ def _os_import(own: Original) -> int:
 
 def own_generator(files: Sources, wanted: Wanted) -> Cure:
     """A generator of its own, with a seed, for a loader, a split or a sampler; `called` is its name."""
-    own, edits = files.at(wanted.place), list[Edit]()
+    own, edits = files.at(wanted.place), list[Edit | Opening]()
     generator = f"generator={name_of(own, 'torch')}.Generator().manual_seed(0)"
     for call in calls_at(own, wanted.place, (wanted.last_name,)):
         if any(one.arg in ("generator", None) for one in call.keywords):
@@ -477,4 +468,4 @@ def own_generator(files: Sources, wanted: Wanted) -> Cure:
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called} without a generator")
     effect = "what it draws no longer depends on what else is drawn, and is another order than before"
-    return Cure({own.path: edits}, "gives it a generator with a seed", effect, {own.path: [Opening("", "torch")]})
+    return Cure({own.path: [*edits, Opening("", "torch")]}, "gives it a generator with a seed", effect)

@@ -112,20 +112,17 @@ def patch(causes: Sequence[Wanted], files: Sources, attempt: int = 0) -> Draft:
         files: that may be edited.
         attempt: how many other patches did not help: then each cause is mended in the next of the ways that it has.
     """
-    edits, openings = dict[str, list[Edit]](), dict[str, list[Opening]]()
+    edits = dict[str, list[Edit | Opening]]()
     mends, cannot, changes = list[Mend](), list[Unmended](), list[FileChange]()
     for one in causes:
         try:
             cure = _cured(one, files, attempt)
             own = {path: [*edits.get(path, ()), *cure.edits.get(path, ())] for path in (*edits, *cure.edits)}
-            top = {
-                path: [*openings.get(path, ()), *cure.openings.get(path, ())] for path in (*openings, *cure.openings)
-            }
-            made = _changes(files, own, top)
+            made = _changes(files, own)
         except NoCureError as error:
             cannot.append(Unmended(one.factor, one.site, str(error), one.fix))
             continue
-        edits, openings, changes = own, top, made
+        edits, changes = own, made
         mends.append(Mend(one.factor, one.site, cure.does, cure.effect))
     return Draft(tuple(changes), tuple(mends), tuple(cannot))
 
@@ -146,14 +143,14 @@ def _cured(wanted: Wanted, files: Sources, attempt: int) -> Cure:
     return found[-1]
 
 
-def _changes(
-    files: Sources, edits: Mapping[str, Sequence[Edit]], openings: Mapping[str, Sequence[Opening]]
-) -> list[FileChange]:
+def _changes(files: Sources, edits: Mapping[str, Sequence[Edit | Opening]]) -> list[FileChange]:
     """What all edits make of the files; NoCureError where they cannot stand together."""
+    inside = {path: [one for one in each if isinstance(one, Edit)] for path, each in edits.items()}
     made = []
-    for path in dict.fromkeys((*edits, *openings)):
+    # Files that only begin otherwise come last.
+    for path in sorted(edits, key=lambda path: not inside[path]):
         own = files.of(path)
-        change = own.changed([*edits.get(path, ()), *opened(own, openings.get(path, ()))])
+        change = own.changed([*inside[path], *opened(own, [one for one in edits[path] if isinstance(one, Opening)])])
         if change.before != change.after:
             made.append(change)
     return made

@@ -89,19 +89,15 @@ def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
     """Through the script's own `--seed`: where nothing reads it, it is given to the generator."""
     own = files.script(wanted)
     for call, option in seed_options(own.source, is_read=False):
-        edits = list(_default(own, call)) if option.is_none else []
+        default = [*_default(own, call)] if option.is_none else []
         for statement, namespace in _parsings(own):
             if any(_is_before(own, site, statement) for site in _sites(wanted)):
                 continue
             at = own.end_of_line(statement.end_lineno or 0)
             indent = own.lines[statement.lineno - 1][: statement.col_offset]
-            edits.append(Edit(at, at, f"\n{indent}{_seeds(own, wanted.factor, f'{namespace}.{option.name}')}"))
-            return Cure(
-                {own.path: edits},
-                f"seeds with {option.shown}, which was never used",
-                _ONE_OF_THEM,
-                {own.path: [Opening("", _SEEDERS[wanted.factor][0])]},
-            )
+            seeds = Edit(at, at, f"\n{indent}{_seeds(own, wanted.factor, f'{namespace}.{option.name}')}")
+            edits: list[Edit | Opening] = [*default, seeds, Opening("", _SEEDERS[wanted.factor][0])]
+            return Cure({own.path: edits}, f"seeds with {option.shown}, which was never used", _ONE_OF_THEM)
     raise NoCureError("the script has no option for a seed that is unused")
 
 
@@ -181,8 +177,8 @@ def seed_beside(files: Sources, wanted: Wanted) -> Cure:
             continue
         indent = own.lines[site.line - 1][: statement.col_offset]
         at, text = own.end_of_line(site.line), _seeds(own, wanted.factor, own.written(call.args[0]))
-        openings = {own.path: [Opening("", _SEEDERS[wanted.factor][0])]}
-        return Cure({own.path: [Edit(at, at, f"\n{indent}{text}")]}, "seeds it with the others", _ONE_OF_THEM, openings)
+        edits: list[Edit | Opening] = [Edit(at, at, f"\n{indent}{text}"), Opening("", _SEEDERS[wanted.factor][0])]
+        return Cure({own.path: edits}, "seeds it with the others", _ONE_OF_THEM)
     raise NoCureError("nothing else is seeded before it is drawn from")
 
 
@@ -190,16 +186,14 @@ def seed_as_others(files: Sources, wanted: Wanted) -> Cure:
     """The same for what reading finds: a line that draws from generators which are not seeded, while others are."""
     own = files.at(wanted.place)
     seeds = dict(seeds_in(own.source))
-    edits, openings = list[Edit](), list[Opening]()
+    edits = list[Edit | Opening]()
     for factor, (module, _) in _SEEDERS.items():
         if module not in seeds and any(draw.lineno == wanted.place.line for draw in draws_in(own.source, module)):
             early = tuple(Site(own.path, call.lineno, own.source.qualname(call)) for call in seeds.values())
-            cure = seed_beside(files, replace(wanted, factor=factor, early=early))
-            edits += cure.edits[own.path]
-            openings += cure.openings[own.path]
+            edits += seed_beside(files, replace(wanted, factor=factor, early=early)).edits[own.path]
     if not edits:
         raise NoCureError("the line does not show what it draws from")
-    return Cure({own.path: edits}, "seeds it with the others", _ONE_OF_THEM, {own.path: openings})
+    return Cure({own.path: edits}, "seeds it with the others", _ONE_OF_THEM)
 
 
 def seed_at_start(files: Sources, wanted: Wanted) -> Cure:
@@ -214,14 +208,14 @@ def seed_at_start(files: Sources, wanted: Wanted) -> Cure:
     is_known = bool(constant) and all(line < one for one in before)
     text = _seeds(own, wanted.factor, constant if is_known else "0")
     opening = Opening(text, _SEEDERS[wanted.factor][0], line if is_known else 0)
-    return Cure({}, "seeds it at the start of the script", _ONE_OF_THEM, {own.path: [opening]})
+    return Cure({own.path: [opening]}, "seeds it at the start of the script", _ONE_OF_THEM)
 
 
 def seed_above_all(files: Sources, wanted: Wanted) -> Cure:
     """Above all imports, for what draws while it is imported."""
     own, (module, _) = files.script(wanted), _SEEDERS[wanted.factor]
     opening = Opening(_seeds(own, wanted.factor, "0"), module, -1)
-    return Cure({}, "seeds it above all imports", _ONE_OF_THEM, {own.path: [opening]})
+    return Cure({own.path: [opening]}, "seeds it above all imports", _ONE_OF_THEM)
 
 
 # ---- a seed where one is made of what differs from run to run
@@ -240,18 +234,17 @@ def seed_fixed(files: Sources, wanted: Wanted) -> Cure:
     """A seed in the place of one that is computed from the time, a process id, or the operating system's entropy."""
     own = files.at(wanted.place)
     calls = calls_at(own, wanted.place, (wanted.last_name,)) or calls_at(own, wanted.place, _DRAWS)
-    edits, openings = list[Edit](), list[Opening]()
+    edits = list[Edit | Opening]()
     for call in calls:
         target = _seed_around(own, call)
         if target is None:
             raise NoCureError("what is read there is no seed")
         is_default = isinstance(own.source.parents[target], ast.keyword)
         text, needed = ("0", []) if is_default else _number(own, target)
-        edits.append(Edit(*own.span(target), text))
-        openings += needed
+        edits += [Edit(*own.span(target), text), *needed]
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called}")
-    return Cure({own.path: edits}, "gives it a fixed seed", _ONE_OF_THEM, {own.path: openings})
+    return Cure({own.path: edits}, "gives it a fixed seed", _ONE_OF_THEM)
 
 
 def _seed_around(own: Original, node: ast.expr) -> ast.expr | None:
@@ -340,7 +333,7 @@ def _stream(own: Original) -> tuple[str, list[Opening]]:
 
 def seed_given(files: Sources, wanted: Wanted) -> Cure:
     """A seed for what was made without one: `default_rng()`, `random.Random()`, `torch.seed()`, `generator.seed()`."""
-    own, edits, openings = files.at(wanted.place), list[Edit](), list[Opening]()
+    own, edits = files.at(wanted.place), list[Edit | Opening]()
     for call in calls_at(own, wanted.place, _SEEDLESS | {"seed", "seed_all"}):
         if not all(map(is_none, _given(call))):
             continue
@@ -348,16 +341,15 @@ def seed_given(files: Sources, wanted: Wanted) -> Cure:
         (_, first), (_, stop) = own.span(call.func), own.span(call)
         name = last_name(call.func)
         if name == "SystemRandom":
-            edits.append(Edit(*own.span(call), f"{name_of(own, 'random')}.Random({text})"))
-            needed = [*needed, Opening("", "random")]
+            edits += [Edit(*own.span(call), f"{name_of(own, 'random')}.Random({text})"), Opening("", "random")]
         else:
             edits.append(Edit(first, stop, f"({text})"))
             if name in ("seed", "seed_all") and "torch" in wanted.called:
                 edits.append(Edit(first - len(name), first, f"manual_{name}"))
-        openings += needed
+        edits += needed
     if not edits:
         raise NoCureError("the line does not show what is made without a seed")
-    return Cure({own.path: edits}, "gives it a seed", _ONE_OF_THEM, {own.path: openings})
+    return Cure({own.path: edits}, "gives it a seed", _ONE_OF_THEM)
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
@@ -379,7 +371,7 @@ _DRAWS = {
 
 def drawn_instead(files: Sources, wanted: Wanted) -> Cure:
     """What the operating system hands out is drawn from a generator of the file's own, which has a seed."""
-    own, edits, openings = files.at(wanted.place), list[Edit](), list[Opening]()
+    own, edits = files.at(wanted.place), list[Edit | Opening]()
     asked = {"open"} if wanted.called.startswith("/dev/") else {wanted.last_name} & set(_DRAWS)
     for call in calls_at(own, wanted.place, asked) or calls_at(own, wanted.place, set(_DRAWS) - {"open", "choice"}):
         name = last_name(call.func)
@@ -398,8 +390,8 @@ def drawn_instead(files: Sources, wanted: Wanted) -> Cure:
             io = name_of(own, "io") if name == "open" else ""
             edits.append(Edit(*own.span(call), _DRAWS[name].format(stream, given, io)))
             needed = [*needed, *([Opening("", "io")] if io else [])]
-        openings += needed
+        edits += needed
     if not edits:
         raise NoCureError("the line does not show the call")
     effect = "what is drawn there is the same in every run: it is no secret, and two runs have the same ids"
-    return Cure({own.path: edits}, "draws it from a generator with a seed", effect, {own.path: openings})
+    return Cure({own.path: edits}, "draws it from a generator with a seed", effect)
