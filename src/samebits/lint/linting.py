@@ -91,6 +91,7 @@ class Linted:
         return 2 if self.unread else 0
 
 
+@without_collecting()
 def lint(paths: Sequence[str | Path], options: LintOptions | None = None) -> Linted:
     """What reading finds in files and folders; neither torch nor what is read is imported.
 
@@ -103,11 +104,6 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None) -> Lin
     """
     options = options or LintOptions()
     chosen = _chosen(options)
-    with without_collecting():
-        return _lint(paths, options, chosen)
-
-
-def _lint(paths: Sequence[str | Path], options: LintOptions, chosen: Sequence[Rule]) -> Linted:
     files = list(dict.fromkeys(name for path in paths for name in _files(Path(path), options.exclude)))
     sources, unread = list[Source](), list[Unread]()
     for name in files:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from samebits.lint.findings import Finding
 from samebits.lint.following import Following
 from samebits.lint.hash_order import CHOOSING, HEAPS, ORDERING, taken_by, uses_in
-from samebits.lint.project import Project
+from samebits.lint.project import Project, remembered
 from samebits.lint.source import Source, last_name
 
 _HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
@@ -26,42 +25,27 @@ _OBJECTS = {f"{named}{kind}" for named in ("", "named_") for kind in ("parameter
 _NAMES = re.compile(r"seed|bucket|fold|split", re.IGNORECASE)
 
 
-class Ordered(NamedTuple):
-    """A use of the order of hashes in a file, and what is in that order."""
-
-    source: Source
-    node: ast.AST
-    finding: Finding
-
-    @property
-    def taken(self) -> Sequence[ast.expr]:
-        """The set itself, as an expression; none where its order is lost, or somebody else's business."""
-        return _taken(self.node)
-
-
-def _taken(node: ast.AST) -> Sequence[ast.expr]:
+def sets_taken(node: ast.AST) -> Sequence[ast.expr]:
+    """What may be the set whose order is used there; none where it is lost, or somebody else's business."""
     if isinstance(node, ast.Call):
         return [] if last_name(node.func) in _UNORDERED else [node, *node.args]
     return taken_by(node) or ([node] if isinstance(node, ast.expr) else [])
 
 
-def set_orders(project: Project, source: Source) -> list[Ordered]:
-    """Those of a file, knowing the files that it imports."""
-    return project.once(_orders, source)
-
-
-def _orders(project: Project, source: Source) -> list[Ordered]:
+@remembered
+def set_orders(project: Project, source: Source) -> list[tuple[ast.AST, Finding]]:
+    """The uses of such orders in a file, each with its place, knowing the files that it imports."""
     imports = sorted(project.imports_of(source), key=lambda one: one.path)
-    names = {one: project.once(_set_names, one) for one in (source, *imports)}
+    names = {one: _set_names(project, one) for one in (source, *imports)}
     ordered = [*_ordered(source, set[str]().union(*names.values()))]
     said = {last_name(part) for part, _ in ordered}
     others = [one for one in imports if said & names[one]]
     following, has_objects = Following(project), any(_OBJECTS & one.methods.keys() for one in (source, *others))
     is_worth_it = _has_numbers(source) or any(
-        has_objects or _is_summed(source, taker) or any(following.uses(source, one, "set") for one in _taken(taker))
+        has_objects or _is_summed(source, taker) or any(following.uses(source, one, "set") for one in sets_taken(taker))
         for _, taker in ordered
     )
-    return [Ordered(source, *use) for use in uses_in(source, project.flow(source, *others))] if is_worth_it else []
+    return [*uses_in(source, project.flow(source, *others))] if is_worth_it else []
 
 
 def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -120,6 +104,7 @@ def _is_summed(source: Source, node: ast.AST) -> bool:
     return any(isinstance(one, ast.Call) and last_name(one.func) == "sum" for one in (node, *source.around(node)))
 
 
+@remembered
 def _set_names(project: Project, source: Source) -> set[str]:
     """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
     names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]

@@ -18,7 +18,6 @@ from samebits.lint.libraries import ALL, DRAWS, GENERATOR_KEYWORDS, SEEDS, SPLIT
 from samebits.lint.source import Function, Index, Source, called, dotted, is_none, last_name, owner_of, parameters, walk
 
 P = ParamSpec("P")
-Q = TypeVar("Q")
 T = TypeVar("T")
 # What loaders and samplers are called from which a model is evaluated.
 EVALUATION = re.compile(
@@ -28,10 +27,10 @@ _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
 
 
 def remembered(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
-    """A method whose answers are kept, each for its arguments."""
+    """A question to a project whose answers are kept, each for its arguments."""
 
     def answer(project: Project, /, *given: P.args, **named: P.kwargs) -> T:
-        known, key = project.known[ask.__name__], (*given, *named.items())
+        known, key = project.known[ask], (*given, *named.items())
         if key not in known:
             known[key] = ask(project, *given, **named)
         found: T = known[key]
@@ -45,12 +44,7 @@ class Project:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
-        self.known: dict[str, dict[Any, Any]] = defaultdict(dict)
-
-    @remembered
-    def once(self, ask: Callable[[Project, Q], T], about: Q) -> T:
-        """What a function says of something here, asked once."""
-        return ask(self, about)
+        self.known: dict[object, dict[Any, Any]] = defaultdict(dict)
 
     # ---- files
 

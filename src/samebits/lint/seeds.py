@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.lint.findings import NUMBERS, WEAK, Finding
-from samebits.lint.project import Project
+from samebits.lint.project import Project, remembered
 from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources, walk
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
@@ -75,15 +75,13 @@ def seed_options(source: Source, is_read: bool) -> Iterator[tuple[ast.Call, Seed
             yield one.node, one
 
 
+@remembered
 def seed_arguments(project: Project, source: Source) -> list[Finding]:
     """The same of a file, judged by the scripts that it is part of."""
-    return project.once(_arguments_of, source) if "seed" in source.text.lower() else []
+    return [*_judged(source, _program(project, project.together(source)))] if "seed" in source.text.lower() else []
 
 
-def _arguments_of(project: Project, source: Source) -> list[Finding]:
-    return [*_judged(source, project.once(_program, project.together(source)))]
-
-
+@remembered
 def _program(project: Project, sources: frozenset[Source]) -> _Program:
     return _Program(sources)
 

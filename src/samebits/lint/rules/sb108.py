@@ -22,7 +22,7 @@ from samebits.lint.source import last_name
 @Rule("error", factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed")
 def find(project: Project, source: Source) -> Findings:
     """Where a hash or an address is taken modulo something, seeds, or orders."""
-    for _, node, one in set_orders(project, source):
+    for node, one in set_orders(project, source):
         # Mostly a tuple is one of numbers, whose hash is the same everywhere.
         hashed = node.args[0] if isinstance(node, ast.Call) and node.args else None
         is_vague = ADDRESS in one.depends_on and (

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from samebits.lint.findings import SEED, WEAK
 from samebits.lint.following import Following
-from samebits.lint.orders import set_orders
+from samebits.lint.orders import set_orders, sets_taken
 from samebits.lint.project import is_checked, is_parameter
 from samebits.lint.rule import Findings, Project, Rule, Source
 
@@ -24,11 +24,9 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 @Rule("error", factors=("hash-seed",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Sets whose order reaches numbers, an index, a split, a stack, a dataset or a training loop."""
-    for one in set_orders(project, source):
-        if SEED in one.finding.depends_on and one.finding.weight > WEAK:
-            sets = (
-                node for node in one.taken if not is_parameter(one.source, node) and not is_checked(one.source, node)
-            )
-            uses = [use for node in sets for use in Following(project).uses(one.source, node, of="set")]
+    for node, found in set_orders(project, source):
+        if SEED in found.depends_on and found.weight > WEAK:
+            sets = [one for one in sets_taken(node) if not is_parameter(source, one) and not is_checked(source, one)]
+            uses = [use for one in sets for use in Following(project).uses(source, one, of="set")]
             if uses:
-                yield replace(one.finding, reason=f"{one.finding.reason}, and that {uses[0].how}")
+                yield replace(found, reason=f"{found.reason}, and that {uses[0].how}")

@@ -20,6 +20,6 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 @Rule("error", factors=("memory-addresses",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Sets of what hashes by address, where their order is used."""
-    for _, _, one in set_orders(project, source):
+    for _, one in set_orders(project, source):
         if one.depends_on == {ADDRESS} and one.weight >= LOOPS and "id()" not in one.reason:
             yield one
