@@ -416,5 +416,6 @@ def _merged(outcomes: Sequence[dict[str, Shape]]) -> dict[str, Shape]:
     merged: dict[str, Shape] = {}
     for names in outcomes:
         for name, value in names.items():
-            merged[name] = join(merged.get(name, NEVER), value)
+            known = merged.get(name, NEVER)
+            merged[name] = value if known is NEVER or known is value else join(known, value)
     return merged

@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 from samebits.lint.findings import ADDRESS, SEED
@@ -123,6 +124,11 @@ _CONTAINERS = {
 }
 
 
+@cache
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
 def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Shape:
     """What an annotation promises; `named` says what a name in it stands for, where that is no builtin."""
     match node:
@@ -130,7 +136,7 @@ def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Sha
             return NUMBER
         case ast.Constant(value=str(text)):
             with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                return promised(ast.parse(text, mode="eval").body, named)
+                return promised(_expression(text), named)
         case ast.BinOp():
             return join(promised(node.left, named), promised(node.right, named))
         case ast.Subscript():
@@ -175,7 +181,6 @@ _METHODS = {
     **dict.fromkeys(["count", "index", "find", "randint", "randrange", "numel"], "int"),
     **{"items": "view[tuple[Unknown, V]]", "keys": "view[Unknown]", "values": "list[V]", "pop": "T", "copy": "A"},
 }
-_PARSED = {text: ast.parse(text, mode="eval").body for text in (*_FUNCTIONS.values(), *_METHODS.values())}
 _NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
 
 
@@ -195,4 +200,4 @@ def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), m
     # Where nothing is given, what is made is empty.
     members = [NEVER if one == NEVER else one.member for one in (first, second)]
     named = {"A": first, "B": second, "T": members[0], "U": members[1], "V": first.value}
-    return promised(_PARSED[text], {**named, "R": made if values else NEVER, "NamedObject": _NAMED_OBJECT}.get)
+    return promised(_expression(text), {**named, "R": made if values else NEVER, "NamedObject": _NAMED_OBJECT}.get)
