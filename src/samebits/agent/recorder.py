@@ -87,7 +87,7 @@ class Recorder:
     def install(self) -> None:
         """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
         stack, tell, is_watched = self._installed, self.tell, self.spec.resume is not None
-        module_tap = ModuleTap(tell, self._here, lambda: set() if self.main.ops is None else self.main.ops.hook_ids)
+        module_tap = ModuleTap(tell, self._here, self._module_passes)
         taps: tuple[tuple[str, Callable[[], None]], ...] = (
             ("steps of optimizers", lambda: optimizers.install(stack, tell, self._graphs)),
             ("calls of modules", lambda: module_tap.install(stack)),
@@ -179,6 +179,10 @@ class Recorder:
         if self._dead:
             with self.lock:
                 self._look_at_the_dead()
+
+    def _module_passes(self, module: torch.nn.Module, begins: bool) -> None:
+        if self.main.ops is not None:
+            self.main.ops.module_passes(module, begins)
 
     @contextmanager
     def _in_hooks(self) -> Iterator[None]:

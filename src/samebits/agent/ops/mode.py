@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from operator import attrgetter
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
@@ -32,9 +32,6 @@ from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
 from samebits.runfolder.ops import OpRow, OpSheet
 from samebits.runfolder.spec import OpWindow
-
-if TYPE_CHECKING:
-    from torch.utils.hooks import RemovableHandle
 
 T = TypeVar("T")
 _Named = tuple[tuple[str, ...], list[torch.Tensor]]
@@ -69,7 +66,6 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._forms: dict[tuple[object, ...], CallForm] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], int, Pending]] = []
-        self._handles: list[RemovableHandle] = []
         # Autograd works with a thread for each accelerator.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
@@ -112,24 +108,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.sheet.write(self.log.opened())
 
     def _switch_on(self) -> None:
-        hooks = torch.nn.modules.module
-        self._handles = [
-            hooks.register_module_forward_pre_hook(self._module_called),
-            hooks.register_module_forward_hook(self._module_returned, always_call=True),
-        ]
         # Batches come in the order in which workers are done: what puts them together here is no part of the training.
         self._unlisten = listen(_Workers, "_try_get_data", self._arrives, self._arrived, self._arrived)
         self.is_on = True
         self.__enter__()  # type: ignore[no-untyped-call]
 
-    def _module_called(self, module: object, args: object) -> None:
-        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
-        if not torch.compiler.is_compiling():
-            self._safely(self.places.module_called, module)
-
-    def _module_returned(self, module: object, args: object, result: object) -> None:
-        if not torch.compiler.is_compiling():
-            self._safely(self.places.module_returned, module)
+    def module_passes(self, module: torch.nn.Module, begins: bool) -> None:
+        """The forward of a module begins, or is over."""
+        if self.is_on:
+            self._safely(self.places.module_called if begins else self.places.module_returned, module)
 
     def _arrives(self, *_: object, **__: object) -> None:
         self._arriving.add(threading.get_ident())
@@ -149,8 +136,6 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.__exit__(None, None, None)
             for mode in reversed(above):
                 _push_mode(mode)
-        while self._handles:
-            self._handles.pop().remove()
 
     def close(self, writes: bool = True) -> None:
         """No more operations; those of a step that was not finished are written too, but not by a forked child."""
@@ -158,10 +143,6 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._switch_off()
             if writes and not self.log.broken:
                 self.write()
-
-    @property
-    def hook_ids(self) -> set[int]:
-        return {handle.id for handle in self._handles}
 
     # ---- one operation
 

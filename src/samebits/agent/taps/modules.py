@@ -35,10 +35,13 @@ class CallDepth(threading.local):
 
 
 class ModuleTap:
-    """Tells of the outermost calls, of copies and of loads; `other_hooks` are ids of those that are ours, too."""
+    """Tells of the outermost calls, of copies and of loads.
 
-    def __init__(self, tell: Tell, inside: CallDepth, other_hooks: Callable[[], set[int]]) -> None:
-        self._tell, self._inside, self._other_hooks = tell, inside, other_hooks
+    `passes` is called with every module, wherever it is called, and whether its forward begins or is over.
+    """
+
+    def __init__(self, tell: Tell, inside: CallDepth, passes: Callable[[torch.nn.Module, bool], None]) -> None:
+        self._tell, self._inside, self._passes = tell, inside, passes
         self._handles: list[RemovableHandle] = []
 
     def install(self, stack: ExitStack) -> None:
@@ -72,6 +75,7 @@ class ModuleTap:
         if not is_inner and get_worker_info() is None:
             inside.outermost = weakref.ref(module)
             self._tell(Event.CALLED, module, args)
+        self._passes(module, True)
 
     def _returned(self, module: torch.nn.Module, args: object, result: object) -> None:
         if torch.compiler.is_compiling():
@@ -80,6 +84,7 @@ class ModuleTap:
         depth = inside.depth = max(0, inside.depth - 1)
         if depth == 0 and result is not None and not inside.loading:
             self._tell(Event.RETURNED, module, result)
+        self._passes(module, False)
 
     def _copied(self, result: object, module: torch.nn.Module, *_: object, **__: object) -> None:
         # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
@@ -91,7 +96,7 @@ class ModuleTap:
             self._tell(Event.LOADED, module)
 
     def _has_global_hooks_of_others(self) -> bool:
-        hooks, ours = torch.nn.modules.module, {handle.id for handle in self._handles} | self._other_hooks()
+        hooks, ours = torch.nn.modules.module, {handle.id for handle in self._handles}
         kinds = ("backward_pre", "backward", "forward_pre", "forward")
         return any(not ours.issuperset(getattr(hooks, f"_global_{kind}_hooks")) for kind in kinds)
 
