@@ -19,7 +19,7 @@ import torch
 
 from samebits.agent.events import Event
 from samebits.agent.identity import Weak
-from samebits.agent.log import Log, Part, digested, tensors_in
+from samebits.agent.log import Log, Part, evidence, tensors_in
 from samebits.agent.models import COPIED, LOADED, HeldOptimizer, Holder, Models, Optimizers, holds_any
 from samebits.agent.shared import note_shared
 from samebits.agent.steps import Act, StepMachine
@@ -28,7 +28,7 @@ from samebits.agent.tensors import Named, as_tensor, gradients, graph_leaves, un
 from samebits.agent.trees import leaves, plain_digest, saved
 from samebits.base.ranks import current_rank
 from samebits.base.sites import is_user_file
-from samebits.bits.digest import Pending, is_evidence
+from samebits.bits.digest import Pending
 
 if TYPE_CHECKING:
     from samebits.agent.ops.mode import OpRecorder
@@ -135,11 +135,11 @@ class Lane:
         if self.machine(Event.RETURNED) is Act.DROP:
             return
         number = self.log.count("output")
-        named = tensors_in(result, f"{number}")
+        named, part = evidence(tensors_in(result, f"{number}"))
         if not named:
             return
         for_training = module.training and any(tensor.requires_grad for _, tensor in named)
-        names, part = [name for name, _ in named], digested([tensor for _, tensor in named])
+        names = [name for name, _ in named]
         if not for_training:
             self.log.add_digests("output", names, part)
             return
@@ -365,7 +365,7 @@ class Lane:
     def _look_at_copies(self) -> None:
         """Copies are compared with what they were when they were new."""
         for holder in self.models.new_copies():
-            holder.at_first = _digests_of(holder.state())
+            holder.at_first = evidence(holder.state())[1]
 
     def look_at_last(self, thing: Last) -> None:
         """Digest the last state of a module or an optimizer."""
@@ -378,7 +378,7 @@ class Lane:
         state = thing.state()
         # A copy that never changes says nothing; one that came and went between two looks is missed.
         is_copy = thing.stage == COPIED
-        if not is_copy or (thing.at_first is not None and _settled(thing.at_first) != _settled(_digests_of(state))):
+        if not is_copy or (thing.at_first is not None and _settled(thing.at_first) != _settled(evidence(state)[1])):
             self.log.add_end("end", (_OF_HOLDER, thing.order), state)
 
 
@@ -409,11 +409,6 @@ def _listed(tensors: object) -> list[object]:
 def _is_zero(rate: object) -> bool:
     is_on_device = torch.is_tensor(rate) and rate.device.type != "cpu"
     return not is_on_device and bool(rate == 0)  # do not wait for a device
-
-
-def _digests_of(state: list[Named]) -> Part:
-    tensors = [tensor for _, tensor in state if is_evidence(tensor)]
-    return digested(tensors) if tensors else ()
 
 
 def _settled(part: Any) -> list[int]:

@@ -109,7 +109,7 @@ class Log:
 
     def add(self, stream: str, named: Sequence[Named]) -> None:
         """Digest tensors as they are now."""
-        held, part = _evidence(named)
+        held, part = evidence(named)
         self._row.add(stream, [name for name, _ in held], part)
         if self.step == self.spec.keep_step:
             self._keep(stream, held)
@@ -121,7 +121,7 @@ class Log:
     def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, object]]) -> None:
         """Digest the last state of something; it is written at the end, by its order and not by when it came."""
         tensors, plain, _ = _content(tree)
-        held, part = _evidence(tensors)
+        held, part = evidence(tensors)
         if held:
             self._ends.append((order, stream, [name for name, _ in held], part))
             self._keep(stream, held)
@@ -288,7 +288,7 @@ def tensors_in(tree: object, prefix: str) -> list[Named]:
     return _content([(prefix, tree)])[0]
 
 
-def _evidence(named: Sequence[Named]) -> tuple[Sequence[Named], Part]:
+def evidence(named: Sequence[Named]) -> tuple[Sequence[Named], Part]:
     """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
     found = found_at_once([tensor for _, tensor in named])
     if None not in found:
@@ -296,17 +296,7 @@ def _evidence(named: Sequence[Named]) -> tuple[Sequence[Named], Part]:
     # Something lies on an accelerator, is made of several tensors, is wrapped by a transform, or holds no bits at all.
     below = [(name, unwrapped(tensor)) for name, tensor in named]
     if any(new is not old for (_, new), (_, old) in zip(below, named, strict=True)):
-        return _evidence(below)
+        return evidence(below)
     pairs = [(one, known) for one, known in zip(named, found, strict=True) if known is not None or is_evidence(one[1])]
-    return [one for one, _ in pairs], _completed([one[1] for one, _ in pairs], [known for _, known in pairs])
-
-
-def digested(tensors: Sequence[object]) -> Part:
-    """The digests of evidence, on an accelerator without waiting for them."""
-    found = found_at_once(tensors)
-    return cast("list[int]", found) if None not in found else _completed(tensors, found)
-
-
-def _completed(tensors: Sequence[Any], found: Sequence[int | None]) -> Part:
-    part = pending(tensors, found)
-    return part if part.is_under_way else part.result()
+    part = pending([one[1] for one, _ in pairs], [known for _, known in pairs])
+    return [one for one, _ in pairs], part if part.is_under_way else part.result()

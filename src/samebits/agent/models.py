@@ -324,5 +324,5 @@ class Optimizers:
         return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
 
     def all(self) -> list[HeldOptimizer]:
-        """The models that are alive; the unused ones last."""
+        """What is held of those that are alive; the unused ones last."""
         return sorted(self._held.values(), key=lambda one: (one.number is None, one.number or 0))
