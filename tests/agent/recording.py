@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+from torch import nn
+
 from samebits.agent.interruption import Interruption
 from samebits.agent.recorder import Recorder
 from samebits.runfolder.folder import RunFolder
@@ -10,6 +13,18 @@ from samebits.runfolder.notes import Failed, Journal, read_notes
 from samebits.runfolder.ops import OpRow, Ops
 from samebits.runfolder.spec import OpWindow, ResumeSpec, RunSpec
 from samebits.runfolder.steps import Recording
+
+
+def train(steps: int = 2) -> nn.Module:
+    """A training of the plainest sort."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+    return model
 
 
 def record_in(folder: Path, work: Callable[[], object], spec: RunSpec) -> None:

@@ -22,19 +22,9 @@ from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Unseen, read_notes
 from samebits.runfolder.steps import Recording, Writer
+from tests.agent.recording import train
 
 from_3_11 = pytest.mark.skipif(sys.version_info < (3, 11), reason="a bare raise keeps the traceback it caught")
-
-
-def train(steps: int = 2) -> nn.Module:
-    torch.manual_seed(0)
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model(torch.ones(3, 4)).sum().backward()
-        optimizer.step()
-    return model
 
 
 def run(folder: Path, script: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:

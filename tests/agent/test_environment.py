@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 import samebits
 from samebits.agent import environment
@@ -14,17 +13,7 @@ from samebits.locking.digests import expected_of
 from samebits.runfolder.environment import Environment, together
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import noted_environment
-
-
-def train(threads: int) -> None:
-    torch.manual_seed(0)
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    torch.set_num_threads(threads)
-    for _ in range(2):
-        optimizer.zero_grad()
-        model(torch.ones(3, 4)).sum().backward()
-        optimizer.step()
+from tests.agent.recording import train
 
 
 def test_it_is_known_on_the_cpu() -> None:
@@ -44,7 +33,8 @@ def test_threads_are_those_of_the_training(tmp_path: Path, threads: int) -> None
     before = torch.get_num_threads()
     try:
         with samebits.record(tmp_path / "run"):
-            train(threads)
+            torch.set_num_threads(threads)
+            train()
     finally:
         torch.set_num_threads(before)
 

@@ -24,6 +24,7 @@ from samebits.rng.digests import generator_states
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
+from tests.agent.recording import record_in, train
 
 COPIED_BIT_BY_BIT = {
     *(torch.float32, torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
@@ -161,16 +162,6 @@ def test_numbers_without_doubles(has_doubles: bool, monkeypatch: pytest.MonkeyPa
     assert under_way.result() == expected
 
 
-def train(steps: int = 3) -> None:
-    torch.manual_seed(0)
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model(torch.randn(8, 4)).square().mean().backward()
-        optimizer.step()
-
-
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[Recorder]:
     made = Recorder(RunSpec(), Journal(tmp_path))
@@ -301,12 +292,8 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log.Log, "add", add)
-        recorder = Recorder(RunSpec(), Journal(tmp_path))
-        recorder.install()
         one = graph()
-        captured_training(one, replays=2)
-        recorder.finish()
-        recorder.uninstall()
+        record_in(tmp_path, lambda: captured_training(one, replays=2), RunSpec())
     (recording,) = RunFolder(tmp_path).recordings()
 
     assert one.replays == 2
@@ -315,23 +302,22 @@ def test_a_capture_is_left_alone_and_a_replay_that_trains_is_a_step(graph: type[
     assert recording.steps == 5
     assert recording.columns(3)["param"] != recording.columns(4)["param"]
     assert graphs.UNSEEN in [note.what for note in read_notes(tmp_path, Unseen)]
-    assert next(read_notes(tmp_path, Failed), None) is None
     assert Graph.replay.__name__ == "replay"
     assert not hasattr(Graph.replay, "__wrapped__")
 
 
 def test_a_replay_that_does_not_train_is_no_step(graph: type[Graph], tmp_path: Path) -> None:
     """Graphed forwards and backwards within a plain loop: as many steps as the optimizer takes."""
-    recorder = Recorder(RunSpec(), Journal(tmp_path))
-    recorder.install()
     one = graph()
-    one.capture_begin()
-    one.capture_end()
-    one.replay()
-    train(2)
-    one.replay()
-    recorder.finish()
-    recorder.uninstall()
+
+    def work() -> None:
+        one.capture_begin()
+        one.capture_end()
+        one.replay()
+        train(2)
+        one.replay()
+
+    record_in(tmp_path, work, RunSpec())
     (recording,) = RunFolder(tmp_path).recordings()
 
     assert recording.steps == 2

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 import samebits
-from samebits.agent.recorder import Recorder
 from samebits.cli.commands.replay import _found
 from samebits.replay.reproducer import reproducer
 from samebits.replay.runner import operands_in, replay
@@ -20,6 +19,7 @@ from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Journal, Started
 from samebits.runfolder.ops import Ops, read_call
 from samebits.runfolder.spec import OpWindow, RunSpec
+from tests.agent.recording import record_in
 from tests.cli.typed import typed
 from tests.launch.conftest import samebits as command
 from tests.schemas import assert_valid
@@ -31,16 +31,9 @@ def kept(work: Callable[[], Any], op: str, folder: Path) -> Path:
         if keep is None:
             ops = Ops(RunFolder(folder / "first").recordings()[0])
             keep = tuple((row.step, row.index) for row in ops.rows() if row.kind.op == op)[:1]
-        path = folder / name
-        path.mkdir()
-        RunFolder(path).write_manifest({"status": "ended"})
-        journal = Journal(path)
-        journal.note(Started(sys.executable))
-        recorder = Recorder(RunSpec(ops=OpWindow(keep=keep)), journal)
-        recorder.install()
-        work()
-        recorder.finish()
-        recorder.uninstall()
+        record_in(folder / name, work, RunSpec(ops=OpWindow(keep=keep)))
+        RunFolder(folder / name).write_manifest({"status": "ended"})
+        Journal(folder / name).note(Started(sys.executable))
     return operands_in(folder / "second")[0]
 
 
