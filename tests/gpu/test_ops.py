@@ -1,4 +1,4 @@
-"""On a device: operations whose backward has a thread of its own, one run that reads another along, and replay."""
+"""On a device: operations whose backward has a thread of its own, how they are fetched and kept, and replay."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -17,7 +17,7 @@ from samebits.agent.taps.files import FilesWatched
 from samebits.agent.used import compiled_regions, notes_of_use
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
-from samebits.base.sites import is_own_file, is_user_file, leave_out_own_frames, report_as_of, user_files, user_script
+from samebits.base.sites import is_own_file, is_user_file, report_as_of, user_files, user_script, without_own_frames
 from samebits.factors.context import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.lineage import Lineage
@@ -107,11 +107,8 @@ def _watch_variables(journal: Journal) -> None:
             if name not in known and _is_asked_for(sys._getframe(1)):
                 known.add(name)
                 journal.note(Variable.of(name, variables.get(name)))
-        try:
+        with without_own_frames:
             return original(variables, name)
-        except BaseException as error:
-            leave_out_own_frames(error)
-            raise
 
     kind.__getitem__ = asked  # type: ignore[method-assign]
 
