@@ -40,7 +40,7 @@ def context() -> FactorContext:
 def test_a_stand_in_looks_like_the_function(module: Any, context: FactorContext) -> None:
     """Name, documentation, signature, attributes; callable, hashable, weakly referable, a key among functions."""
     add.units = "metres"  # type: ignore[attr-defined]
-    patched = context.replace(module, "add", lambda a, b=2: a - b)
+    patched = context.replace(module, "add", lambda _, a, b=2: a - b)
 
     assert module.add is patched
     assert patched(5) == 3
@@ -72,7 +72,7 @@ def test_stand_ins_of_stand_ins_are_all_equal(module: Any, context: FactorContex
 
 def test_a_stand_in_is_copied_and_pickled_by_its_name(module: Any, context: FactorContext) -> None:
     """As functions are: a copy is the same object, a pickle holds a name that any process can look up."""
-    patched = context.replace(module, "add", lambda a, b=2: a - b)
+    patched = context.replace(module, "add", lambda _, a, b=2: a - b)
     raw = pickle.dumps(patched)
 
     assert copy.copy(patched) is copy.deepcopy(patched) is pickle.loads(raw) is patched
@@ -82,7 +82,7 @@ def test_a_stand_in_is_copied_and_pickled_by_its_name(module: Any, context: Fact
 
 def test_a_class_does_not_make_a_method_of_it(module: Any, context: FactorContext) -> None:
     """Built-in functions are not bound, and neither are patched functions; a plain function would be."""
-    context.replace(module, "add", lambda a, b=2: a - b)
+    context.replace(module, "add", lambda _, a, b=2: a - b)
 
     class Holder:
         patched, plain = module.add, add
@@ -163,7 +163,7 @@ def test_a_function_that_was_taken_before_is_found(
 
 def test_names_that_come_after_are_fine(context: FactorContext) -> None:
     """Taken while the patched function is in place, a name is treated like any other."""
-    context.replace(time, "time_ns", lambda: 3)
+    context.replace(time, "time_ns", lambda _: 3)
     namespace: dict[str, Any] = {}
     exec("from time import time_ns", namespace)
 

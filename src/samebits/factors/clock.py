@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from samebits.base.sites import foreign_frame, is_user_file
@@ -56,17 +57,17 @@ class Clock(CallFactor):
         for name in ("time", *DURATIONS):
             whole = f"{name}_ns"
             real_ns = getattr(time, whole)
-            context.replace(time, name, clock.reader(name, getattr(time, name), real_ns, SECOND_NS))
-            context.replace(time, whole, clock.reader(whole, real_ns, real_ns, None))
+            context.replace(time, name, partial(clock.read, name, real_ns, SECOND_NS))
+            context.replace(time, whole, partial(clock.read, whole, real_ns, None))
         for name in ("localtime", "gmtime", "ctime"):
-            context.replace(time, name, clock.completing(name, getattr(time, name)))
+            context.replace(time, name, partial(clock.complete, name, 0, None))
         for name, position in (("strftime", 1), ("asctime", 0)):
-            context.replace(time, name, clock.completing(name, getattr(time, name), position, clock.localtime))
+            context.replace(time, name, partial(clock.complete, name, position, clock.localtime))
         for name, unit in (("clock_gettime", SECOND_NS), ("clock_gettime_ns", None)):
             if hasattr(time, name):
-                context.replace(time, name, clock.system_reader(name, getattr(time, name), unit))
+                context.replace(time, name, partial(clock.read_system, name, unit))
         if clock.is_logical:
-            context.replace(time, "sleep", clock.sleeper(time.sleep))
+            context.replace(time, "sleep", clock.sleep)
         try:
             report_another_now(context, clock.reading, clock.time_ns)
         except (ImportError, RuntimeError) as error:
@@ -140,64 +141,46 @@ class _Clock:
         read = self.reading(what)
         return self.time_ns() if read is None else read
 
-    def reader(
-        self, name: str, original: Callable[[], object], real_ns: Callable[[], int], unit: int | None
-    ) -> Callable[[], object]:
+    def read(self, name: str, real_ns: Callable[[], int], unit: int | None, original: Callable[[], object]) -> object:
         """For the time of day, or for a clock that measures durations."""
-        is_duration = not name.startswith("time")
-        what = f"time.{name}"
+        is_duration, what = not name.startswith("time"), f"time.{name}"
+        # Libraries wait with durations, for other threads, processes and machines, whose time is the real one.
+        if is_duration and _is_read_by_library():
+            return original()
+        now = self.reading(self.context.called(what) if is_duration else what, real_ns)
+        if now is None:
+            return original()
+        return now / unit if unit else now
 
-        def read() -> object:
-            # Libraries wait with durations, for other threads, processes and machines, whose time is the real one.
-            if is_duration and _is_read_by_library():
-                return original()
-            now = self.reading(self.context.called(what) if is_duration else what, real_ns)
-            if now is None:
-                return original()
-            return now / unit if unit else now
+    def sleep(self, original: Callable[[float], None], seconds: float, /) -> None:
+        """Sleep; the next reading of the logical clock is so much later."""
+        original(seconds)
+        # How often a library sleeps, or a loop that waits for somebody else, is never the same: it counts once.
+        if not _is_read_by_library():
+            self.thread.slept = int(seconds * SECOND_NS)
 
-        return read
-
-    def sleeper(self, original: Callable[[float], None]) -> Callable[[float], None]:
-        """Sleeps; the next reading of the logical clock is so much later."""
-
-        def sleep(seconds: float, /) -> None:
-            original(seconds)
-            # How often a library sleeps, or a loop that waits for somebody else, is never the same: it counts once.
-            if not _is_read_by_library():
-                self.thread.slept = int(seconds * SECOND_NS)
-
-        return sleep
-
-    def completing(
+    def complete(
         self,
         name: str,
+        position: int,
+        as_tuple: Callable[[float], object] | None,
         original: Callable[..., object],
-        position: int = 0,
-        as_tuple: Callable[[float], object] | None = None,
-    ) -> Callable[..., object]:
+        *args: object,
+    ) -> object:
         """For a function whose last argument, a time tuple or seconds, is the present moment where it is missing."""
+        # Where seconds are taken, None stands for the present as well.
+        given = args[:-1] if as_tuple is None and args == (None,) else args
+        if len(given) != position:
+            return original(*args)
+        seconds = self.now(f"time.{name}") / SECOND_NS
+        return original(*given, seconds if as_tuple is None else as_tuple(seconds))
 
-        def complete(*args: object) -> object:
-            # Where seconds are taken, None stands for the present as well.
-            given = args[:-1] if as_tuple is None and args == (None,) else args
-            if len(given) != position:
-                return original(*args)
-            seconds = self.now(f"time.{name}") / SECOND_NS
-            return original(*given, seconds if as_tuple is None else as_tuple(seconds))
-
-        return complete
-
-    def system_reader(self, name: str, original: Callable[[int], object], unit: int | None) -> Callable[[int], object]:
+    def read_system(self, name: str, unit: int | None, original: Callable[[int], object], clk_id: int, /) -> object:
         """For a function that reads any of the system's clocks."""
-
-        def read(clk_id: int, /) -> object:
-            if clk_id != time.CLOCK_REALTIME:
-                return original(clk_id)
-            now = self.now(f"time.{name}")
-            return now / unit if unit else now
-
-        return read
+        if clk_id != time.CLOCK_REALTIME:
+            return original(clk_id)
+        now = self.now(f"time.{name}")
+        return now / unit if unit else now
 
 
 def _is_read_by_library() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from functools import wraps
 from itertools import count
 
 # The clock may be treated as well: this is the real one.
@@ -83,17 +82,18 @@ def _arranged(tasks: list[T], mode: str, variant: int) -> list[T]:
 
 
 def _futures(module: ModuleType, context: FactorContext) -> None:
-    original, made, start = module.as_completed, count(), module.Future.__init__
+    made = count()
 
-    @wraps(start)
-    def numbered(self: object, *args: object, **kwargs: object) -> None:
-        start(self, *args, **kwargs)
-        vars(self)[NUMBER] = next(made)
+    def begin(original: Callable[..., None], future: object, *args: object, **kwargs: object) -> None:
+        original(future, *args, **kwargs)
+        vars(future)[NUMBER] = next(made)
 
-    def as_completed(fs: Iterable[object], timeout: float | None = None) -> Iterator[object]:
+    def as_completed(
+        original: Callable[..., Iterator[object]], fs: Iterable[object], timeout: float | None = None
+    ) -> Iterator[object]:
         mode = context.enter(context.called("concurrent.futures.as_completed"))
         if mode == "natural":
-            return original(fs, timeout)  # type: ignore[no-any-return]
+            return original(fs, timeout)
         tasks = list(dict.fromkeys(fs))
         if isinstance(fs, set | frozenset):
             tasks.sort(key=lambda task: vars(task).get(NUMBER, -1))
@@ -101,7 +101,7 @@ def _futures(module: ModuleType, context: FactorContext) -> None:
         return _in_turn(module, _arranged(tasks, mode, context.setting.variant)[::-1], timeout, patience)
 
     context.replace(module, "as_completed", as_completed)
-    context.set(module.Future, "__init__", numbered)
+    context.replace_method(module.Future, "__init__", begin)
 
 
 def _in_turn(module: ModuleType, left: list[Any], timeout: float | None, patience: _Patience | None) -> Iterator[Any]:
@@ -130,9 +130,7 @@ def _taken(left: list[Any]) -> Any:
 
 
 def _coroutines(module: ModuleType, context: FactorContext) -> None:
-    original = module.as_completed
-
-    def as_completed(fs: Iterable[object], *, timeout: float | None = None) -> object:
+    def as_completed(original: Callable[..., object], fs: Iterable[object], *, timeout: float | None = None) -> object:
         mode = context.enter(context.called("asyncio.as_completed"))
         if mode == "natural" or timeout is not None or module.isfuture(fs) or module.iscoroutine(fs):
             return original(fs, timeout=timeout)
@@ -188,19 +186,20 @@ class _Awaited:
 
 
 def _pool(module: ModuleType, context: FactorContext) -> None:
-    original = module.Pool.imap_unordered
-
-    @wraps(original)
     def imap_unordered(
-        self: Pool, func: Callable[..., object], iterable: Iterable[object], chunksize: int = 1
+        original: Callable[..., object],
+        pool: Pool,
+        func: Callable[..., object],
+        iterable: Iterable[object],
+        chunksize: int = 1,
     ) -> object:
         mode = context.enter(context.called("Pool.imap_unordered"))
         if mode == "natural":
-            return original(self, func, iterable, chunksize)
-        results = self.imap(func, iterable, chunksize)
+            return original(pool, func, iterable, chunksize)
+        results = pool.imap(func, iterable, chunksize)
         return results if mode == "pinned" else _Swapped(results, module.TimeoutError)
 
-    context.set(module.Pool, "imap_unordered", imap_unordered)
+    context.replace_method(module.Pool, "imap_unordered", imap_unordered)
 
 
 class _Swapped:

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import Any, Literal
 
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, called_by_user, user_modules, user_site
 from samebits.factors.imports import forget, when_loaded
-from samebits.factors.patching import PatchedFunction
+from samebits.factors.patching import PatchedFunction, wrapped
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -161,10 +162,15 @@ class FactorContext:
         self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
 
     def replace(self, owner: Any, name: str, call: Callable[..., object]) -> PatchedFunction:
-        """Put `call` in the place of a module's function."""
-        patched = PatchedFunction(owner.__name__, name, getattr(owner, name), call)
+        """Put `call` in the place of a module's function, which it is given first."""
+        original = getattr(owner, name)
+        patched = PatchedFunction(owner.__name__, name, original, partial(call, original))
         self.set(owner, name, patched)
         return patched
+
+    def replace_method(self, owner: type, name: str, call: Callable[..., object]) -> None:
+        """Put `call` in the place of a method, which it is given first."""
+        self.set(owner, name, wrapped(getattr(owner, name), call))
 
     def set_method(self, owner: type, name: str, method: object) -> None:
         """Change a method of a class written in C; put back when the context ends."""
@@ -180,7 +186,7 @@ class FactorContext:
         else:
             self.undo.callback(os.environ.__setitem__, name, before)
 
-    def when_loaded(self, module: str, action: Callable[[ModuleType], None]) -> None:
+    def when_loaded(self, module: str, action: Callable[[ModuleType], object]) -> None:
         """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
 
         def act(loaded: ModuleType) -> None:

@@ -6,12 +6,12 @@ import inspect
 import itertools
 import sys
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 from samebits.base.ranks import ALONE
 from samebits.base.seeds import derive
-from samebits.base.sites import Site, user_site, without_own_frames
+from samebits.base.sites import Site, user_site
 from samebits.factors.base import CallFactor, Observation
 from samebits.factors.context import FactorContext, SiteKey, Witness, import_if_installed
 
@@ -61,33 +61,29 @@ class _Loaders:
 
     def install(self, loader: Any) -> None:
         """Take the places of the constructor and of the iteration."""
-        plain_init, plain_iter = loader.__init__, loader.__iter__
-        signature = inspect.signature(plain_init)
+        signature = inspect.signature(loader.__init__)
 
-        @wraps(plain_init)
-        def __init__(*args: object, **kwargs: object) -> None:
-            with without_own_frames:
-                if _is("epochs", "TorchLoader", args):
-                    plain_init(*args, **kwargs)
-                    return
-                mode = self.context.enter("DataLoader(...)")
-                given = signature.bind(*args, **kwargs)
-                if mode == "varied" or (mode == "pinned" and self.context.setting.probed):
-                    count = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
-                    given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
-                plain_init(*given.args, **given.kwargs)
-                if mode == "pinned" and not _is("loader", "DataLoader", args):
-                    args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
+        def make(original: Callable[..., None], *args: object, **kwargs: object) -> None:
+            if _is("epochs", "TorchLoader", args):
+                original(*args, **kwargs)
+                return
+            mode = self.context.enter("DataLoader(...)")
+            given = signature.bind(*args, **kwargs)
+            if mode == "varied" or (mode == "pinned" and self.context.setting.probed):
+                count = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
+                given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
+            original(*given.args, **given.kwargs)
+            if mode == "pinned" and not _is("loader", "DataLoader", args):
+                args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
 
-        @wraps(plain_iter)
-        def __iter__(own: object) -> object:
+        def iterate(original: Callable[..., object], own: object) -> object:
             pinned = own.__dict__.get(_PINNED)
             if pinned is None or pinned.by is not self or self.context.ended:
-                return plain_iter(own)
+                return original(own)
             return pinned.epochs_of(own).begin(own, ALONE)
 
-        self.context.set(loader, "__init__", __init__)
-        self.context.set(loader, "__iter__", __iter__)
+        self.context.replace_method(loader, "__init__", make)
+        self.context.replace_method(loader, "__iter__", iterate)
         if self.context.report is not None and self.context.mode == "pinned":
             self.context.set(_data("fetching").Fetcher, "tracer", staticmethod(self._look_on))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 from samebits.factors.base import CallFactor
@@ -37,7 +38,7 @@ class FileOrder(CallFactor):
     def install(self, context: FactorContext) -> None:
         for name, listing in (("listdir", _listdir), ("scandir", _scandir)):
             original = getattr(os, name)
-            patched = context.replace(os, name, listing(context, original))
+            patched = context.replace(os, name, partial(listing, context))
             for module, keeper_name in KEEPERS:
                 keeper = getattr(sys.modules.get(module), keeper_name, None)
                 if getattr(keeper, name, None) is original:
@@ -53,20 +54,14 @@ def _arranged(entries: list[object], mode: str, variant: int, key: Callable[[Any
     return entries
 
 
-def _listdir(context: FactorContext, original: Callable[..., list[object]]) -> Callable[..., list[object]]:
-    def listdir(path: object = None) -> list[object]:
-        return _arranged(original(path), context.enter(context.called("os.listdir")), context.setting.variant)
-
-    return listdir
+def _listdir(context: FactorContext, original: Callable[..., list[object]], path: object = None) -> list[object]:
+    return _arranged(original(path), context.enter(context.called("os.listdir")), context.setting.variant)
 
 
-def _scandir(context: FactorContext, original: Callable[..., Any]) -> Callable[..., Any]:
-    def scandir(path: object = None) -> _Listing:
-        mode = context.enter(context.called("os.scandir"))
-        with original(path) as entries:
-            return _Listing(_arranged(list(entries), mode, context.setting.variant, key=lambda entry: entry.name))
-
-    return scandir
+def _scandir(context: FactorContext, original: Callable[..., Any], path: object = None) -> _Listing:
+    mode = context.enter(context.called("os.scandir"))
+    with original(path) as entries:
+        return _Listing(_arranged(list(entries), mode, context.setting.variant, key=lambda entry: entry.name))
 
 
 class _Listing(Iterator[object]):

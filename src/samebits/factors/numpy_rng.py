@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -37,16 +38,17 @@ class NumpyRng(GeneratorFactor):
         for owner in (module, module.mtrand):
             for name, value in list(vars(owner).items()):
                 if getattr(value, "__self__", None) is plain:
-                    context.replace(owner, name, getattr(watched, name))
-            context.replace(owner, "set_bit_generator", _chosen(vars(owner)["set_bit_generator"], watched._seeding))
+                    context.replace(owner, name, partial(_instead, getattr(watched, name)))
+            context.replace(owner, "set_bit_generator", partial(_choose, watched._seeding))
 
 
-def _chosen(original: Callable[[object], None], seeding: Seeding) -> Callable[[object], None]:
-    def set_bit_generator(bitgen: object) -> None:
-        original(bitgen)
-        seeding.is_done = True
+def _instead(own: Callable[..., object], _: object, *args: object, **kwargs: object) -> object:
+    return own(*args, **kwargs)
 
-    return set_bit_generator
+
+def _choose(seeding: Seeding, original: Callable[[object], None], bitgen: object) -> None:
+    original(bitgen)
+    seeding.is_done = True
 
 
 def _watched_class(plain: Any) -> Any:

@@ -7,16 +7,17 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from samebits.accelerators.devices import modules
 from samebits.base.seeds import derive
-from samebits.base.sites import Site, user_site, without_own_frames
+from samebits.base.sites import Site, user_site
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
+from samebits.factors.patching import wrapped
 from samebits.factors.random_devices import watch_devices
 
 NUMPYS = "NumPy's generator"
@@ -56,9 +57,11 @@ class OsEntropy(CallFactor):
         entropy = _Entropy(context)
         for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
             if hasattr(owner, name):
-                context.replace(owner, name, entropy.asked(f"os.{name.strip('_')}", getattr(owner, name)))
+                context.replace(owner, name, partial(entropy.asked, f"os.{name.strip('_')}"))
         watch_devices(context, entropy.derived)
-        self._install_seeding(context, entropy)
+        context.replace_method(random.Random, "seed", entropy.seeded)
+        # random.seed is a method bound before the class was touched, and it may carry another factor's watch by now.
+        context.replace(random, "seed", entropy.globally_seeded)
         context.when_loaded("tempfile", lambda module: _install_tempfile(module, context, entropy))
         context.when_loaded("sqlite3", lambda module: _install_sqlite(module, context, entropy))
         context.when_loaded("numpy.random.bit_generator", lambda module: _install_numpy(module, context, entropy))
@@ -81,23 +84,6 @@ class OsEntropy(CallFactor):
             return f"give {what} at {site.place} a seed"
         return f"{instead} instead of {what} at {site.place}"
 
-    def _install_seeding(self, context: FactorContext, entropy: _Entropy) -> None:
-        plain = random.Random.seed
-
-        @wraps(plain)
-        def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
-            with without_own_frames:
-                plain(self, entropy.seed(_called(context, "random.Random()")) if a is None else a, version)
-
-        # random.seed is a method bound before the class was touched, and it may carry another factor's watch by now.
-        outer = random.seed
-
-        def global_seed(a: Any = None, version: int = 2) -> None:
-            outer(entropy.seed("random.seed()") if a is None else a, version)
-
-        context.set(random.Random, "seed", seed)
-        context.replace(random, "seed", global_seed)
-
 
 class _Entropy:
     """Derived bytes: a stream for every function that asks, so that background threads cannot shift anybody's.
@@ -112,17 +98,21 @@ class _Entropy:
         # Who asks in this thread, where that is known better than from the frames.
         self.asking = threading.local()
 
-    def asked(self, what: str, original: Callable[..., bytes]) -> Callable[..., bytes]:
+    def asked(self, what: str, original: Callable[..., bytes], size: int, *args: object, **kwargs: object) -> bytes:
         """A patched `os.urandom`."""
+        mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
+        # What cannot be handed out (a negative size, no number at all) fails as it always does.
+        as_ever = mode == "natural" or not isinstance(size, int) or size < 0
+        drawn = original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
+        return self.context.hands_out(drawn)
 
-        def urandom(size: int, *args: object, **kwargs: object) -> bytes:
-            mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
-            # What cannot be handed out (a negative size, no number at all) fails as it always does.
-            as_ever = mode == "natural" or not isinstance(size, int) or size < 0
-            drawn = original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
-            return self.context.hands_out(drawn)
+    def seeded(self, original: Callable[..., None], generator: random.Random, a: Any = None, version: int = 2) -> None:
+        """A patched `random.Random.seed`."""
+        original(generator, self.seed(_called(self.context, "random.Random()")) if a is None else a, version)
 
-        return urandom
+    def globally_seeded(self, original: Callable[..., None], a: Any = None, version: int = 2) -> None:
+        """A patched `random.seed`."""
+        original(self.seed("random.seed()") if a is None else a, version)
 
     def derived(self, size: int, mode: Mode) -> bytes:
         """The next bytes of the caller's stream."""
@@ -151,13 +141,11 @@ def _called(context: FactorContext, what: str) -> str:
 
 def _install_tempfile(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
     """Names of its own for every call: that one is taken, by what an earlier run left, is no matter of the others."""
-    plain = module._get_candidate_names
 
-    def candidates() -> Iterator[str]:
+    def candidates(original: Callable[[], Iterator[str]]) -> Iterator[str]:
         seed = entropy.seed(context.called("tempfile"))
         if seed is None:
-            found: Iterator[str] = plain()
-            return found
+            return original()
         characters, rng = module._RandomNameSequence.characters, random.Random(seed)
         return iter(lambda: "".join(rng.choices(characters, k=8)), "")
 
@@ -167,31 +155,22 @@ def _install_tempfile(module: ModuleType, context: FactorContext, entropy: _Entr
 def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
     """SQLite's own generator asks the system once; every connection gets functions of the same names."""
 
-    def connecting(original: Callable[..., Any]) -> Callable[..., object]:
-        def connect(*args: object, **kwargs: object) -> object:
-            connection = original(*args, **kwargs)
-            for what, arguments in SQL_FUNCTIONS.items():
-                connection.create_function(what.removesuffix("()"), arguments, drawing(what))
-            return connection
+    def connect(original: Callable[..., Any], /, *args: object, **kwargs: object) -> object:
+        connection = original(*args, **kwargs)
+        for what, arguments in SQL_FUNCTIONS.items():
+            connection.create_function(what.removesuffix("()"), arguments, partial(draw, what, {}))
+        return connection
 
-        return connect
+    def draw(what: str, generators: dict[Mode, random.Random], size: object = None) -> object:
+        mode = context.enter(what)
+        if mode not in generators:
+            generators[mode] = random.Random(None if mode == "natural" else entropy.derived(32, mode))
+        if what == "RANDOM()":
+            return generators[mode].getrandbits(64) - 2**63
+        return generators[mode].randbytes(_length(size))
 
-    def drawing(what: str) -> Callable[..., object]:
-        generators = dict[Mode, random.Random]()
-
-        def draw(size: object = None) -> object:
-            mode = context.enter(what)
-            if mode not in generators:
-                generators[mode] = random.Random(None if mode == "natural" else entropy.derived(32, mode))
-            if what == "RANDOM()":
-                return generators[mode].getrandbits(64) - 2**63
-            return generators[mode].randbytes(_length(size))
-
-        return draw
-
-    call = connecting(module.connect)
     for owner in (module, module.dbapi2):
-        context.replace(owner, "connect", call)
+        context.replace(owner, "connect", connect)
 
 
 def _length(size: object) -> int:
@@ -201,9 +180,7 @@ def _length(size: object) -> int:
 
 
 def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
-    original = module.randbits
-
-    def randbits(k: int) -> int:
+    def randbits(original: Callable[[int], int], k: int) -> int:
         entropy.asking.what = context.called(NUMPYS)
         try:
             return int(original(k))
@@ -219,33 +196,25 @@ def _install_torch(torch: ModuleType, context: FactorContext, entropy: _Entropy)
         seed = entropy.seed(what)
         return None if seed is None else seed & 0xFFFFFFFF
 
-    def seeding(
-        what: str, original: Callable[[], object], manual_seed: Callable[[int], object]
-    ) -> Callable[[], object]:
-        def seed() -> object:
-            value = drawn(what)
-            if value is None:
-                return original()
-            manual_seed(value)
-            return value if what == "torch.seed()" else None
+    def seed(what: str, manual_seed: Callable[[int], object], original: Callable[[], object]) -> object:
+        value = drawn(what)
+        if value is None:
+            return original()
+        manual_seed(value)
+        return value if what == "torch.seed()" else None
 
-        return seed
-
-    for owner in (torch, torch.random):
-        context.replace(owner, "seed", seeding("torch.seed()", owner.seed, torch.manual_seed))
-    for module in modules().values():
-        for name in (name for name in ("seed", "seed_all") if hasattr(module, f"manual_{name}")):
-            what = f"{module.__name__}.{name}()"
-            call = seeding(what, getattr(module, name), getattr(module, f"manual_{name}"))
-            for owner in (module, getattr(module, "random", module)):
-                context.replace(owner, name, call)
-    generator_seed = torch.Generator.seed
-
-    def seed(self: Any) -> int:
+    def seed_own(original: Callable[..., int], generator: Any) -> int:
         value = drawn(context.called("torch.Generator.seed()"))
         if value is None:
-            return int(generator_seed(self))
-        self.manual_seed(value)
+            return original(generator)
+        generator.manual_seed(value)
         return value
 
-    context.set_method(torch.Generator, "seed", wraps(generator_seed)(seed))
+    for owner in (torch, torch.random):
+        context.replace(owner, "seed", partial(seed, "torch.seed()", torch.manual_seed))
+    for module in modules().values():
+        for name in (name for name in ("seed", "seed_all") if hasattr(module, f"manual_{name}")):
+            call = partial(seed, f"{module.__name__}.{name}()", getattr(module, f"manual_{name}"))
+            for owner in (module, getattr(module, "random", module)):
+                context.replace(owner, name, call)
+    context.set_method(torch.Generator, "seed", wrapped(torch.Generator.seed, seed_own))

@@ -1,10 +1,11 @@
-"""PatchedFunction: what takes the place of a library's function while a factor is treated."""
+"""What takes the place of a library's functions and methods while a factor is treated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 
-from samebits.base.sites import leave_out_own_frames
+from samebits.base.sites import leave_out_own_frames, without_own_frames
 
 
 class PatchedFunction:
@@ -40,3 +41,14 @@ class PatchedFunction:
 
     def __reduce__(self) -> str:
         return self._name
+
+
+def wrapped(original: Callable[..., object], call: Callable[..., object]) -> Callable[..., object]:
+    """A function that does `call`, which is given the original first; a class makes a method of it."""
+
+    @wraps(original)
+    def calling(*args: object, **kwargs: object) -> object:
+        with without_own_frames:
+            return call(original, *args, **kwargs)
+
+    return calling

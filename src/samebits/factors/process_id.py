@@ -7,7 +7,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from types import ModuleType
 from weakref import WeakKeyDictionary
 
@@ -55,12 +55,12 @@ class ProcessId(CallFactor):
             # Programs compare the two with one another.
             real = getattr(threading.Thread, attribute)
             derived = partial(ids.of_thread, real)
-            getter = ids.reporting(f"threading.{function}", real.__get__, derived, depth=1)
+            getter = partial(ids.told, f"threading.{function}", derived, 1, real.__get__)
             context.set(threading.Thread, attribute, property(getter, doc=real.__doc__))
         context.when_loaded("uuid", ids.install_uuid)
         for name in TAKES_PID:
             if hasattr(os, name):
-                context.replace(os, name, ids.taking(getattr(os, name)))
+                context.replace(os, name, ids.take)
         context.when_loaded("psutil", ids.install_psutil)
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
@@ -79,28 +79,27 @@ class _Ids:
     def report(self, owner: ModuleType, name: str, derived: Callable[..., object]) -> None:
         """Let a module's function tell the user's own lines what is derived."""
         what = f"{owner.__name__}.{name}"
-        self.context.replace(owner, name, self.reporting(what, getattr(owner, name), derived))
+        self.context.replace(owner, name, partial(self.told, what, derived, 2))
 
-    def reporting(
-        self, what: str, original: Callable[..., object], derived: Callable[..., object], depth: int = 2
-    ) -> Callable[..., object]:
+    def told(
+        self,
+        what: str,
+        derived: Callable[..., object],
+        depth: int,
+        original: Callable[..., object],
+        /,
+        *args: object,
+        **kwargs: object,
+    ) -> object:
         """A patched function: the user's own lines get what is derived, where that is not None.
 
-        Args:
-            what: is called.
-            original: what libraries get.
-            derived: takes the mode, and what was given.
-            depth: how far above it the caller stands; behind the patched function's own frame, as a rule.
+        The caller stands `depth` frames above it: behind the patched function's own frame, as a rule.
         """
-
-        def report(*args: object, **kwargs: object) -> object:
-            found = None
-            if is_user_file(sys._getframe(depth).f_code.co_filename):
-                mode = self.context.enter(what)
-                found = None if mode == "natural" else derived(mode, *args, **kwargs)
-            return original(*args, **kwargs) if found is None else found
-
-        return report
+        found = None
+        if is_user_file(sys._getframe(depth).f_code.co_filename):
+            mode = self.context.enter(what)
+            found = None if mode == "natural" else derived(mode, *args, **kwargs)
+        return original(*args, **kwargs) if found is None else found
 
     def own(self, mode: Mode) -> int:
         return self.number(mode, *self.lineage.path, "process")
@@ -144,9 +143,9 @@ class _Ids:
             return self.getpid()
         return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
 
-    def taking(self, original: Callable[..., object]) -> Callable[..., object]:
+    def take(self, original: Callable[..., object], pid: object, *args: object, **kwargs: object) -> object:
         """A patched function whose first argument is a process id."""
-        return wraps(original)(lambda pid, *args, **kwargs: original(self.real(pid), *args, **kwargs))
+        return original(self.real(pid), *args, **kwargs)
 
     def install_uuid(self, module: ModuleType) -> None:
         # With the bit that distinguishes a made-up address from a card's.
@@ -154,10 +153,7 @@ class _Ids:
         self.report(module, "uuid1", self.next_uuid)
 
     def install_psutil(self, psutil: ModuleType) -> None:
-        plain = psutil.Process.__init__
+        def begin(original: Callable[..., None], process: object, pid: object = None) -> None:
+            original(process, self.real(pid))
 
-        @wraps(plain)
-        def begin(process: object, pid: object = None) -> None:
-            plain(process, self.real(pid))
-
-        self.context.set(psutil.Process, "__init__", begin)
+        self.context.replace_method(psutil.Process, "__init__", begin)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from types import ModuleType
 
 from samebits.factors.base import GeneratorFactor, Seeding
@@ -28,23 +29,20 @@ class PythonRng(GeneratorFactor):
     def watch(self, module: ModuleType, context: FactorContext) -> None:
         seeding, other = Seeding(), random.Random(context.other("site"))
 
-        def watched(name: str, original: Callable[..., object]) -> Callable[..., object]:
-            def call(*args: object, **kwargs: object) -> object:
-                # The global stream advances as it always does; a released call then answers from another stream, so
-                # that the calls after it are not blamed for what this one did.
-                result = original(*args, **kwargs)
-                if name == "seed":
-                    seeding.is_done = True
-                elif name == "getstate":
-                    seeding.saved(result)
-                elif name == "setstate":
-                    seeding.restored(module._inst.getstate())
-                elif not seeding.is_done and context.enter(f"random.{name}") == "varied":
-                    return getattr(other, name)(*args, **kwargs)
-                return result
-
-            return call
+        def call(name: str, original: Callable[..., Hashable], /, *args: object, **kwargs: object) -> object:
+            # The global stream advances as it always does; a released call then answers from another stream, so
+            # that the calls after it are not blamed for what this one did.
+            result = original(*args, **kwargs)
+            if name == "seed":
+                seeding.is_done = True
+            elif name == "getstate":
+                seeding.saved(result)
+            elif name == "setstate":
+                seeding.restored(module._inst.getstate())
+            elif not seeding.is_done and context.enter(f"random.{name}") == "varied":
+                return getattr(other, name)(*args, **kwargs)
+            return result
 
         for name, value in list(vars(module).items()):
             if getattr(value, "__self__", None) is module._inst:
-                context.replace(module, name, watched(name, value))
+                context.replace(module, name, partial(call, name))

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,11 @@ class DerivedFile(io.RawIOBase):
 def watch_devices(context: FactorContext, derived: Bytes) -> None:
     """Witness the lines that open them; pinned or varied, hand out derived bytes."""
     devices = _Devices(context, derived)
-    opened = devices.opening(builtins.open)
     for owner in (builtins, io):
-        context.replace(owner, "open", opened)
-    context.replace(os, "open", devices.descriptor_opening(os.open))
-    context.replace(os, "read", devices.reading(os.read))
-    context.when_loaded("numpy", devices.install_numpy)
+        context.replace(owner, "open", devices.open)
+    context.replace(os, "open", devices.open_descriptor)
+    context.replace(os, "read", devices.read)
+    context.when_loaded("numpy", lambda numpy: context.replace(numpy, "fromfile", partial(devices.fill, numpy)))
 
 
 class _Devices:
@@ -62,19 +62,23 @@ class _Devices:
         # Descriptors opened by number: how they are treated, as long as they still stand for such a device.
         self.descriptors: dict[int, Mode] = {}
 
-    def opening(self, original: Callable[..., object]) -> Callable[..., object]:
+    def open(
+        self,
+        original: Callable[..., object],
+        file: object,
+        mode: str = "r",
+        buffering: int = -1,
+        *args: Any,
+        **kwargs: Any,
+    ) -> object:
         """A patched `open`."""
-
-        def open_(file: object, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> object:
-            found = None if set("wax+") & set(mode) else self._treated(file)
-            if found is None:
-                return original(file, mode, buffering, *args, **kwargs)
-            raw = DerivedFile(file, found, self.derived, file if isinstance(file, int) else None)
-            if "b" not in mode:
-                return io.TextIOWrapper(io.BufferedReader(raw), *args, **kwargs)
-            return raw if buffering == 0 else io.BufferedReader(raw)
-
-        return open_
+        found = None if set("wax+") & set(mode) else self._treated(file)
+        if found is None:
+            return original(file, mode, buffering, *args, **kwargs)
+        raw = DerivedFile(file, found, self.derived, file if isinstance(file, int) else None)
+        if "b" not in mode:
+            return io.TextIOWrapper(io.BufferedReader(raw), *args, **kwargs)
+        return raw if buffering == 0 else io.BufferedReader(raw)
 
     def _treated(self, file: object) -> Mode | None:
         """How to treat what is opened; None for what is no such device, and for what is left alone."""
@@ -93,44 +97,40 @@ class _Devices:
         del self.descriptors[descriptor]
         return None
 
-    def descriptor_opening(self, original: Callable[..., int]) -> Callable[..., int]:
+    def open_descriptor(
+        self, original: Callable[..., int], path: object, flags: int, *args: object, **kwargs: object
+    ) -> int:
         """A patched `os.open`: the device is opened, and what is read from its number is watched."""
+        descriptor = original(path, flags, *args, **kwargs)
+        mode = self._treated(path)
+        if mode is not None:
+            self.descriptors[descriptor] = mode
+        return descriptor
 
-        def open_(path: object, flags: int, *args: object, **kwargs: object) -> int:
-            descriptor = original(path, flags, *args, **kwargs)
-            mode = self._treated(path)
-            if mode is not None:
-                self.descriptors[descriptor] = mode
-            return descriptor
-
-        return open_
-
-    def reading(self, original: Callable[[int, int], bytes]) -> Callable[[int, int], bytes]:
+    def read(self, original: Callable[[int, int], bytes], fd: int, length: int, /) -> bytes:
         """A patched `os.read`."""
+        mode = self._of_descriptor(fd) if self.descriptors else None
+        return original(fd, length) if mode is None else self.derived(length, mode)
 
-        def read(fd: int, length: int, /) -> bytes:
-            mode = self._of_descriptor(fd) if self.descriptors else None
-            return original(fd, length) if mode is None else self.derived(length, mode)
-
-        return read
-
-    def install_numpy(self, numpy: ModuleType) -> None:
-        self.context.replace(numpy, "fromfile", self.array(numpy, numpy.fromfile))
-
-    def array(self, numpy: ModuleType, original: Callable[..., object]) -> Callable[..., object]:
+    def fill(
+        self,
+        numpy: ModuleType,
+        original: Callable[..., object],
+        file: object,
+        dtype: object = float,
+        count: int = -1,
+        *args: object,
+        **kwargs: object,
+    ) -> object:
         """A patched `numpy.fromfile`, which reads in C."""
-
-        def fromfile(file: object, dtype: object = float, count: int = -1, *args: object, **kwargs: object) -> object:
-            raw = getattr(file, "raw", file)
-            if not isinstance(raw, DerivedFile):
-                mode = self._treated(file) if count >= 0 else None
-                if mode is None:
-                    return original(file, dtype, count, *args, **kwargs)
-                raw = DerivedFile(file, mode, self.derived)
-            size = numpy.dtype(dtype).itemsize * max(count, 0)
-            return numpy.frombuffer(bytearray(raw.taken(size)), dtype)
-
-        return fromfile
+        raw = getattr(file, "raw", file)
+        if not isinstance(raw, DerivedFile):
+            mode = self._treated(file) if count >= 0 else None
+            if mode is None:
+                return original(file, dtype, count, *args, **kwargs)
+            raw = DerivedFile(file, mode, self.derived)
+        size = numpy.dtype(dtype).itemsize * max(count, 0)
+        return numpy.frombuffer(bytearray(raw.taken(size)), dtype)
 
 
 def _device(file: Any) -> str:

@@ -13,14 +13,15 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
 from samebits.accelerators.devices import modules
-from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of, without_own_frames
+from samebits.base.sites import IMPORTING, Site, is_own_file, is_user_file, site_of
 from samebits.factors import patching
 from samebits.factors.context import FactorContext, Setting
+from samebits.factors.patching import wrapped
 
 # A loop that seeds in every step says after a few values what it does.
 MOST_AT_ONE_LINE = 8
@@ -53,29 +54,25 @@ class _SeedWatch:
     inside: threading.local = field(default_factory=threading.local)
     count: int = 0
 
-    def watched(self, what: str, original: Callable[..., object], position: int = 0) -> Callable[..., object]:
-        """`original`, whose argument at `position` is the seed; without one, what it returns may be.
+    def seed(
+        self, what: str, position: int, original: Callable[..., object], /, *args: object, **kwargs: object
+    ) -> object:
+        """What `original` does, whose argument at `position` is the seed; without one, what it returns may be.
 
         Seeding one generator often seeds others: only the outermost call counts.
         """
-
-        @wraps(original)
-        def seeding(*args: object, **kwargs: object) -> object:
-            with without_own_frames:
-                if getattr(self.inside, "call", False) or self.count >= MOST:
-                    return original(*args, **kwargs)
-                self.inside.call = True
-                try:
-                    result = original(*args, **kwargs)
-                finally:
-                    self.inside.call = False
-            given = [*args[position:], *(kwargs[name] for name in ("seed", "a", "x") if name in kwargs)]
-            # Objects of the program's are looked at here; what they raise is not the program's trouble.
-            with suppress(Exception):
-                self.note(what, given[0] if given else result, result)
-            return result
-
-        return seeding
+        if getattr(self.inside, "call", False) or self.count >= MOST:
+            return original(*args, **kwargs)
+        self.inside.call = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            self.inside.call = False
+        given = [*args[position:], *(kwargs[name] for name in ("seed", "a", "x") if name in kwargs)]
+        # Objects of the program's are looked at here; what they raise is not the program's trouble.
+        with suppress(Exception):
+            self.note(what, given[0] if given else result, result)
+        return result
 
     def note(self, what: str, seed: object, result: object) -> None:
         """Report the seed, unless it is none, or no seed, or known."""
@@ -137,12 +134,11 @@ def witness_seeds(report: Callable[[SeedCall], None]) -> FactorContext:
 
 
 def _watch_python(context: FactorContext, watch: _SeedWatch) -> None:
-    context.replace(random, "seed", watch.watched("random.seed", random.seed))
-    context.set(random.Random, "seed", watch.watched("random.Random", random.Random.seed, position=1))
-    plain = os.putenv
+    context.replace(random, "seed", partial(watch.seed, "random.seed", 0))
+    context.replace_method(random.Random, "seed", partial(watch.seed, "random.Random", 1))
 
-    def putenv(name: str | bytes, value: str | bytes, /) -> None:
-        plain(name, value)
+    def putenv(original: Callable[..., None], name: str | bytes, value: str | bytes, /) -> None:
+        original(name, value)
         if os.fsdecode(name) == "PYTHONHASHSEED":
             watch.note("PYTHONHASHSEED", os.fsdecode(value), None)
 
@@ -151,11 +147,11 @@ def _watch_python(context: FactorContext, watch: _SeedWatch) -> None:
 
 def _watch_numpy(module: ModuleType, context: FactorContext, watch: _SeedWatch) -> None:
     for owner in (module, module._generator):
-        context.replace(owner, "default_rng", watch.watched("np.random.default_rng", module.default_rng))
+        context.replace(owner, "default_rng", partial(watch.seed, "np.random.default_rng", 0))
     for owner in (module, module.mtrand):
-        context.replace(owner, "seed", watch.watched("np.random.seed", owner.seed))
+        context.replace(owner, "seed", partial(watch.seed, "np.random.seed", 0))
     # Both `RandomState(seed)` and `RandomState.seed` come by here.
-    by_legacy = watch.watched("np.random.RandomState", module.MT19937._legacy_seeding, position=1)
+    by_legacy = wrapped(module.MT19937._legacy_seeding, partial(watch.seed, "np.random.RandomState", 1))
     context.set_method(module.MT19937, "_legacy_seeding", by_legacy)
 
 
@@ -164,10 +160,10 @@ def _watch_torch(torch: ModuleType, context: FactorContext, watch: _SeedWatch) -
     for public, owners in (("torch", (torch, torch.random)), *((m.__name__, (m, _home(m))) for m in by_device)):
         for name in ("manual_seed", "manual_seed_all", "seed"):
             for owner in dict.fromkeys(owner for owner in owners if hasattr(owner, name)):
-                context.replace(owner, name, watch.watched(f"{public}.{name}", getattr(owner, name)))
+                context.replace(owner, name, partial(watch.seed, f"{public}.{name}", 0))
     for name in ("manual_seed", "seed"):
-        call = watch.watched(f"torch.Generator.{name}", getattr(torch.Generator, name), position=1)
-        context.set_method(torch.Generator, name, call)
+        call = partial(watch.seed, f"torch.Generator.{name}", 1)
+        context.set_method(torch.Generator, name, wrapped(getattr(torch.Generator, name), call))
 
 
 def _home(module: ModuleType) -> object:

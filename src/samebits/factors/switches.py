@@ -64,14 +64,12 @@ class TorchFlag(TorchSetting):
         """Every way to set it ends in one function: torch's own attribute knows it, and so does `flags()` beside it."""
         home, _, name = self.flag.rpartition(".")
         switch = vars(type(attrgetter(home)(torch)))[name]
-        setter = switch.setter
 
-        def turned(value: bool) -> None:
+        def turn(setter: Callable[[bool], None], value: bool) -> None:
             if value == self.steady or context.enter(f"torch.{self.flag} = {value}") != "pinned":
                 setter(value)
 
-        held = context.replace(torch._C, setter.__name__, turned)
-        change(context, switch, "setter", held)
+        change(context, switch, "setter", context.replace(torch._C, switch.setter.__name__, turn))
 
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         on = bool(attrgetter(self.flag)(torch))

@@ -9,16 +9,17 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial, wraps
+from functools import partial
 
 # The clock may be treated as well: this is the real one.
 from time import monotonic
 from types import FrameType, ModuleType
-from typing import Any, cast
+from typing import Any
 
-from samebits.base.sites import is_user_file, without_own_frames
+from samebits.base.sites import is_user_file
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
+from samebits.factors.patching import wrapped
 from samebits.factors.turns import TurnLock, TurnQueue, TurnRLock, Turns
 
 # What executors and pools of threads start does the work of the program's own lines.
@@ -55,26 +56,24 @@ class ThreadOrder(CallFactor):
         setting = context.setting
         has_turns = setting.mode != "natural" or bool(setting.released)
         turns = _take_turns(context) if has_turns else None
-        start = threading.Thread.start
+        context.replace_method(threading.Thread, "start", partial(_start, context, turns))
 
-        @wraps(start)
-        def started(self: threading.Thread) -> None:
-            with without_own_frames:
-                if context.ended or not (_is_of_program(self) or _is_started_by_program(sys._getframe(1))):
-                    return start(self)
-                mode = context.enter(context.called("threading.Thread.start"))
-                if turns is None:
-                    return start(self)
-                turn = turns.made(is_loose=mode == "varied")
-                vars(self)[_TURN] = turn
-                turns.start(turn)
-                try:
-                    return start(self)
-                except BaseException:
-                    turns.give_up(turn)
-                    raise
 
-        context.set(threading.Thread, "start", started)
+def _start(context: FactorContext, turns: Turns | None, start: Callable[..., None], thread: threading.Thread) -> None:
+    # Behind it lies what takes the method's place, and then who starts the thread.
+    if context.ended or not (_is_of_program(thread) or _is_started_by_program(sys._getframe(2))):
+        return start(thread)
+    mode = context.enter(context.called("threading.Thread.start"))
+    if turns is None:
+        return start(thread)
+    turn = turns.made(is_loose=mode == "varied")
+    vars(thread)[_TURN] = turn
+    turns.start(turn)
+    try:
+        return start(thread)
+    except BaseException:
+        turns.give_up(turn)
+        raise
 
 
 def _is_started_by_program(frame: FrameType) -> bool:
@@ -104,19 +103,18 @@ def _take_turns(context: FactorContext) -> Turns:
     # Of each two variants one is the other way round: two threads go first in turn.
     pair, is_second = divmod(max(0, context.setting.variant - 1), 2)
     turns = Turns(context.derive("schedule", pair), is_mirrored=bool(is_second))
-    library = cast("Any", threading)
     context.set(threading, "Lock", turns.made_for(TurnLock, "lock"))
     context.set(threading, "_allocate_lock", threading.Lock)
     context.set(threading, "RLock", turns.made_for(TurnRLock, "RLock"))
     context.set(queue, "SimpleQueue", turns.made_for(TurnQueue, "SimpleQueue"))
     # What waits for pipes and sockets: asyncio, multiprocessing, subprocess.
     for kind in {selectors.DefaultSelector, selectors.PollSelector}:
-        context.set(kind, "select", _selecting(turns, kind.select))
-    context.set(threading.Thread, "_bootstrap_inner", _running(turns, library.Thread._bootstrap_inner))
-    context.set(threading.Thread, "join", _joining(turns, threading.Thread.join))
-    context.replace(time, "sleep", _sleeping(turns, time.sleep))
+        context.replace_method(kind, "select", partial(_select, turns))
+    context.replace_method(threading.Thread, "_bootstrap_inner", partial(_run, turns))
+    context.replace_method(threading.Thread, "join", partial(_join, turns))
+    context.replace(time, "sleep", partial(_sleep, turns))
     context.when_loaded("torch.autograd", lambda autograd: _install_autograd(turns, autograd, context))
-    context.set(threading, "_shutdown", _shutting(turns, library._shutdown))
+    context.replace(threading, "_shutdown", partial(_shut_down, turns))
     context.undo.callback(turns.end)
     return turns
 
@@ -124,83 +122,59 @@ def _take_turns(context: FactorContext) -> Turns:
 def _install_autograd(turns: Turns, autograd: ModuleType, context: FactorContext) -> None:
     """Threads that train and wait for nobody, as Hogwild's do, let others go on after each backward."""
 
-    def then_offering(compute: Callable[..., object]) -> Callable[..., object]:
-        @wraps(compute)
-        def computing(*args: object, **named: object) -> object:
-            with without_own_frames:
-                result = compute(*args, **named)
-            if turn := turns.mine:
-                turns.offer(turn, has_worked=True)
-            return result
-
-        return computing
+    def compute(original: Callable[..., object], *args: object, **named: object) -> object:
+        result = original(*args, **named)
+        if turn := turns.mine:
+            turns.offer(turn, has_worked=True)
+        return result
 
     for name in ("backward", "grad"):
-        context.set(autograd, name, then_offering(getattr(autograd, name)))
+        context.set(autograd, name, wrapped(getattr(autograd, name), compute))
 
 
-def _running(turns: Turns, run: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
-    @wraps(run)
-    def running(self: threading.Thread) -> None:
-        turn = vars(self).get(_TURN)
-        if turn is None or turns.has_ended:
-            run(self)
-            return
-        turns.enter(turn)
-        try:
-            run(self)
-        finally:
-            turns.leave()
-
-    return running
-
-
-def _joining(turns: Turns, join: Callable[..., None]) -> Callable[..., None]:
-    @wraps(join)
-    def joining(self: threading.Thread, timeout: float | None = None) -> None:
-        turn = vars(self).get(_TURN)
-        with without_own_frames:
-            if turn is not None and self.is_alive() and turns.mine not in (None, turn):
-                if not turn.ended.acquire(True, -1 if timeout is None else max(0.0, timeout)):
-                    return
-                turn.ended.release()
-            join(self, timeout)
-
-    return joining
-
-
-def _sleeping(turns: Turns, sleep: Callable[[float], None]) -> Callable[[float], None]:
-    def sleeping(seconds: float) -> None:
-        turn = turns.mine
-        if turn is None or not seconds >= 0:
-            sleep(seconds)
-            return
-        end, left = monotonic() + seconds, float(seconds)
-        while True:
-            turn.is_woken = False
-            turns.wait(turn, left)
-            left = max(0.0, end - monotonic())
-            # Else it was woken late, for a lock that it has got meanwhile.
-            if turns.has_ended or not left:
-                return sleep(left)
-
-    return sleeping
-
-
-def _selecting(turns: Turns, select: Callable[..., object]) -> Callable[..., object]:
-    @wraps(select)
-    def selecting(self: object, timeout: float | None = None) -> object:
-        turn = None if timeout is not None and timeout <= 0 else turns.mine
-        with without_own_frames, nullcontext() if turn is None else turns.outside(turn):
-            return select(self, timeout)
-
-    return selecting
-
-
-def _shutting(turns: Turns, shutdown: Callable[[], None]) -> Callable[[], None]:
-    def shutting() -> None:
-        # The interpreter is about to wait for the other threads.
+def _run(turns: Turns, run: Callable[[threading.Thread], None], thread: threading.Thread) -> None:
+    turn = vars(thread).get(_TURN)
+    if turn is None or turns.has_ended:
+        run(thread)
+        return
+    turns.enter(turn)
+    try:
+        run(thread)
+    finally:
         turns.leave()
-        shutdown()
 
-    return shutting
+
+def _join(turns: Turns, join: Callable[..., None], thread: threading.Thread, timeout: float | None = None) -> None:
+    turn = vars(thread).get(_TURN)
+    if turn is not None and thread.is_alive() and turns.mine not in (None, turn):
+        if not turn.ended.acquire(True, -1 if timeout is None else max(0.0, timeout)):
+            return
+        turn.ended.release()
+    join(thread, timeout)
+
+
+def _sleep(turns: Turns, sleep: Callable[[float], None], seconds: float) -> None:
+    turn = turns.mine
+    if turn is None or not seconds >= 0:
+        sleep(seconds)
+        return
+    end, left = monotonic() + seconds, float(seconds)
+    while True:
+        turn.is_woken = False
+        turns.wait(turn, left)
+        left = max(0.0, end - monotonic())
+        # Else it was woken late, for a lock that it has got meanwhile.
+        if turns.has_ended or not left:
+            return sleep(left)
+
+
+def _select(turns: Turns, select: Callable[..., object], selector: object, timeout: float | None = None) -> object:
+    turn = None if timeout is not None and timeout <= 0 else turns.mine
+    with nullcontext() if turn is None else turns.outside(turn):
+        return select(selector, timeout)
+
+
+def _shut_down(turns: Turns, shutdown: Callable[[], None]) -> None:
+    # The interpreter is about to wait for the other threads.
+    turns.leave()
+    shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from threading import Lock
 from types import ModuleType
 from typing import ClassVar
@@ -70,16 +71,15 @@ class TorchAlgorithms(TorchSetting):
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
         """A program that switches it off, or asks for warnings, keeps deterministic kernels and gets no new error."""
-        setter = torch._C._set_deterministic_algorithms
 
-        def turned(mode: bool, *, warn_only: bool = False) -> None:
+        def turn(setter: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
             asked = f"torch.use_deterministic_algorithms({mode}{', warn_only=True' if warn_only else ''})"
             is_weaker = not mode or (warn_only and context.setting.value != "warn")
             if is_weaker and context.enter(asked) == "pinned":
                 mode = warn_only = True
             setter(mode, warn_only=warn_only)
 
-        context.replace(torch._C, setter.__name__, turned)
+        context.replace(torch._C, "_set_deterministic_algorithms", turn)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         on, only_warns = _flags(torch)

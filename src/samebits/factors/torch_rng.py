@@ -95,16 +95,13 @@ class _Unused:
             getattr(self.module, "_lazy_call", lambda _: None)(act)
 
 
-FOLLOWED = ("manual_seed", "get_rng_state", "set_rng_state")
-
-
 class _TorchWatch:
     """Watches every random operation until the program has seeded; changes nothing unless a line was released."""
 
     def __init__(self, torch: ModuleType, context: FactorContext) -> None:
         self.torch, self.context, self.seeding = torch, context, Seeding()
         self.generator, self.start = torch.default_generator, torch.initial_seed()
-        self.originals = {name: getattr(torch.random, name) for name in FOLLOWED}
+        self.seed_globally = torch.manual_seed
         self.random_tag = torch.Tag.nondeterministic_seeded
         self.current_mode, self.mode = _mode_calling(self.operation)
         self.is_on = False
@@ -115,7 +112,7 @@ class _TorchWatch:
         self.follow()
         self.context.undo.callback(self.leave)
         for owner in (self.torch, self.torch.random):
-            for name in self.originals:
+            for name in ("manual_seed", "get_rng_state", "set_rng_state"):
                 self.context.replace(owner, name, getattr(self, name))
 
     def operation(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -131,7 +128,7 @@ class _TorchWatch:
     def drawn_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         # The global streams stand where they always stand after this call; only its answer is another one.
         states = self.states()
-        self.originals["manual_seed"](self.context.other("site", self.redrawn, bits=32))
+        self.seed_globally(self.context.other("site", self.redrawn, bits=32))
         self.redrawn += 1
         try:
             return func(*args, **kwargs)
@@ -150,19 +147,19 @@ class _TorchWatch:
         # The way around our functions is `torch.default_generator.manual_seed`.
         return self.seeding.is_done or bool(self.generator.initial_seed() != self.start)
 
-    def manual_seed(self, seed: object) -> object:
-        generator = self.originals["manual_seed"](seed)
+    def manual_seed(self, original: Callable[..., object], seed: object) -> object:
+        generator = original(seed)
         self.seeding.is_done = True
         self.follow()
         return generator
 
-    def get_rng_state(self) -> object:
-        state = self.originals["get_rng_state"]()
+    def get_rng_state(self, original: Callable[[], torch.Tensor]) -> object:
+        state = original()
         self.seeding.saved(bytes(state.tolist()))
         return state
 
-    def set_rng_state(self, new_state: torch.Tensor) -> None:
-        self.originals["set_rng_state"](new_state)
+    def set_rng_state(self, original: Callable[..., None], new_state: torch.Tensor) -> None:
+        original(new_state)
         self.seeding.restored(bytes(new_state.tolist()))
         self.follow()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from functools import wraps
-from types import ModuleType
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from samebits.factors.base import CallFactor, Observation
 from samebits.factors.context import FactorContext
@@ -32,7 +32,8 @@ class TritonAutotune(CallFactor):
     effects = ("measured", "the first configuration", "the last configuration")
 
     def install(self, context: FactorContext) -> None:
-        context.when_loaded(HOME, lambda module: _install(module, context))
+        call = partial(_pruned, context)
+        context.when_loaded(HOME, lambda module: context.replace_method(module.Autotuner, "prune_configs", call))
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         if HOME not in sys.modules:
@@ -40,16 +41,12 @@ class TritonAutotune(CallFactor):
         return super().observe(context)
 
 
-def _install(module: ModuleType, context: FactorContext) -> None:
-    plain = module.Autotuner.prune_configs
-
-    @wraps(plain)
-    def prune_configs(self: object, *args: object, **kwargs: object) -> object:
-        found = plain(self, *args, **kwargs)
-        mode = context.enter("triton.autotune")
-        if mode == "natural":
-            return found
-        chosen = list(found)
-        return chosen[:1] if mode == "pinned" else chosen[-1:]
-
-    context.set(module.Autotuner, "prune_configs", prune_configs)
+def _pruned(
+    context: FactorContext, original: Callable[..., Iterable[object]], /, *args: object, **kwargs: object
+) -> object:
+    found = original(*args, **kwargs)
+    mode = context.enter("triton.autotune")
+    if mode == "natural":
+        return found
+    chosen = list(found)
+    return chosen[:1] if mode == "pinned" else chosen[-1:]

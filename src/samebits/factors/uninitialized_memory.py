@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -44,22 +44,21 @@ class UninitializedMemory(CallFactor):
         return fix.replace("tensor", "array").replace("torch.zeros", "np.zeros") if what.startswith("numpy.") else fix
 
 
-def _filling(
+def _filled(
     context: FactorContext,
     what: str,
-    original: Callable[..., object],
     is_filled: Callable[[object], bool],
     fill: Callable[[Any, int], object],
-) -> Callable[..., object]:
-    @wraps(original)
-    def empty(*args: object, **kwargs: object) -> object:
-        memory = original(*args, **kwargs)
-        mode = context.enter(what) if is_filled(memory) else "natural"
-        if mode != "natural":
-            fill(memory, _pattern(context, mode))
-        return memory
-
-    return empty
+    original: Callable[..., object],
+    /,
+    *args: object,
+    **kwargs: object,
+) -> object:
+    memory = original(*args, **kwargs)
+    mode = context.enter(what) if is_filled(memory) else "natural"
+    if mode != "natural":
+        fill(memory, _pattern(context, mode))
+    return memory
 
 
 def _pattern(context: FactorContext, mode: str) -> int:
@@ -88,12 +87,10 @@ def _install_torch(torch: ModuleType, context: FactorContext) -> None:
 
     for name in FUNCTIONS:
         original = getattr(torch, name)
-        patched = context.replace(torch, name, _filling(context, f"torch.{name}", original, is_filled, fill))
+        patched = context.replace(torch, name, partial(_filled, context, f"torch.{name}", is_filled, fill))
         _leave_torchscript(torch, context, original, patched)
     for name in METHODS:
-        # Plain functions here: a method has to bind.
-        original = getattr(torch.Tensor, name)
-        context.set(torch.Tensor, name, _filling(context, f"Tensor.{name}", original, is_filled, fill))
+        context.replace_method(torch.Tensor, name, partial(_filled, context, f"Tensor.{name}", is_filled, fill))
 
 
 def _leave_torchscript(torch: ModuleType, context: FactorContext, original: object, patched: object) -> None:
@@ -109,6 +106,4 @@ def _install_numpy(numpy: ModuleType, context: FactorContext) -> None:
         return isinstance(memory, numpy.ndarray) and memory.dtype.kind in "biufc"
 
     for name in ("empty", "empty_like"):
-        original = getattr(numpy, name)
-        filling = _filling(context, f"numpy.{name}", original, is_filled, numpy.ndarray.fill)
-        context.replace(numpy, name, filling)
+        context.replace(numpy, name, partial(_filled, context, f"numpy.{name}", is_filled, numpy.ndarray.fill))
