@@ -17,10 +17,8 @@ import pytest
 from samebits.integrations.pytest.asked import (
     MARK,
     OPTIONS,
-    SESSION,
     SHARED,
     TEST,
-    KnownSession,
     Options,
     asks,
     fail,
@@ -36,7 +34,7 @@ from samebits.integrations.pytest.asked import (
 )
 
 if TYPE_CHECKING:
-    from samebits.testing.expected import ExpectedBits
+    from samebits.testing.expected import ExpectedBits, NamedByTest
 
 _HERE = Path(__file__).parent
 _HELP = (
@@ -76,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The marker, and what can be refused at once."""
     config.addinivalue_line("markers", _HELP)
-    config.stash[SESSION], config.stash[OPTIONS] = KnownSession(), Options.given(config)
+    config.stash[OPTIONS] = Options.given(config)
     asked = options_of(config)
     if asked.changing and not config.getoption("samebits_write_in_ci"):
         from samebits.base.ci import in_ci
@@ -86,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"{asked.changing} would write {asked.lockfile}, and CI is set: add --samebits-write-in-ci if that is "
                 "meant"
             )
-    if not hasattr(config, "workerinput") and asked.folder is None:
+    if asked.folder is None:
         config.pluginmanager.register(Reporter(config), "samebits-reporter")
 
 
@@ -110,26 +108,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if mark is not None and mark.kwargs.get("isolated") and options_of(config).folder is None:
             item.fixturenames = []  # type: ignore[attr-defined]
     config.stash[SHARED] = shared
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What there is, for telling what is unused."""
-    session.config.stash[SESSION].collected |= {id_of(item) for item in session.items}
-
-
-def pytest_deselected(items: Iterable[pytest.Item]) -> None:
-    """Some tests were left out, so nothing is known of what they use."""
-    for item in items:
-        item.config.stash[SESSION].is_whole = False
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of xdist tells what only it knows."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        known = session.config.stash[SESSION]
-        output["samebits"] = {"is_whole": known.is_whole, "collected": sorted(known.collected)}
 
 
 # ---- one test --------------------------------------------------------------------------------------------------------
@@ -262,12 +240,30 @@ def pytest_runtest_makereport(
 
 
 class Reporter:
-    """What arrives in the process that reports: this one, or the one that distributes the tests of xdist."""
+    """What is known of the whole run, in the process that reports it; a worker of xdist tells that one what it knows.
+
+    Attributes:
+        passed: id → what a test named that passed.
+        is_whole: no test was left out, and no process that ran some is missing.
+        lines: what is said at the end.
+        unknown: why tests could not be compared here.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
-        self.config, self.known, self.asked = config, config.stash[SESSION], options_of(config)
-        if any("::" in word for word in config.args):
-            self.known.is_whole = False
+        self.config, self.asked = config, options_of(config)
+        self.passed: dict[str, NamedByTest | None] = {}
+        self.collected: set[str] = set()
+        self.is_whole = not any("::" in word for word in config.args)
+        self.lines: list[str] = []
+        self.unknown: list[str] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """What there is, for telling what is unused."""
+        self.collected |= {id_of(item) for item in session.items}
+
+    def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
+        """Some tests were left out, so nothing is known of what they use."""
+        self.is_whole &= not [*items]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """What one test named."""
@@ -276,40 +272,43 @@ class Reporter:
             return
         named = named_in(report)
         if named is not None and named.unknown:
-            self.known.unknown.append(named.unknown)
+            self.unknown.append(named.unknown)
         elif report.passed:
-            self.known.passed[sent["test"]] = named
+            self.passed[sent["test"]] = named
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: Iterable[str]) -> None:
         """What a worker has; each has all of it."""
-        self.known.collected |= set(ids)
+        self.collected |= set(ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
         """A worker has ended, or died."""
         sent = getattr(node, "workeroutput", {}).get("samebits")
-        self.known.is_whole &= bool(sent and sent["is_whole"])
-        self.known.collected |= set(sent["collected"] if sent else ())
+        self.is_whole &= bool(sent and sent["is_whole"])
+        self.collected |= set(sent["collected"] if sent else ())
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the lockfile once, and find its entries that no test has."""
-        known, path = self.known, self.asked.lockfile
-        if not known.passed and not known.unknown and not path.exists():
+        output, path = getattr(self.config, "workeroutput", None), self.asked.lockfile
+        if output is not None:
+            output["samebits"] = {"is_whole": self.is_whole, "collected": sorted(self.collected)}
+            return
+        if not self.passed and not self.unknown and not path.exists():
             return
         from samebits.base.errors import SamebitsError
 
         try:
-            known.lines += self._written(path) + self._unused(path)
+            self.lines += self._written(path) + self._unused(path)
         except SamebitsError as error:
-            known.lines.append(f"error: {error}")
-            if known.passed or self.asked.changing:
+            self.lines.append(f"error: {error}")
+            if self.passed or self.asked.changing:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """What was written, what is unknown here, and what is unused."""
-        lines = [*self.known.lines, *self.known.unknown]
+        lines = [*self.lines, *self.unknown]
         if lines:
             terminalreporter.section("samebits")
             for line in lines:
@@ -320,7 +319,7 @@ class Reporter:
             return []
         from samebits.testing.expected import write_named
 
-        found = [named for named in self.known.passed.values() if named is not None]
+        found = [named for named in self.passed.values() if named is not None]
         count = write_named(path, found, only_new=self.asked.writes == "new")
         return [f"{path}: {count} test{'' if count == 1 else 's'} locked anew" if count else f"{path} is as it was"]
 
@@ -329,9 +328,9 @@ class Reporter:
         from samebits.testing.expected import without_unused
 
         files: dict[str, set[str]] = {}
-        for test in self.known.collected if self.known.is_whole else ():
+        for test in self.collected if self.is_whole else ():
             files.setdefault(test.partition("::")[0], set()).add(test)
-        asked = [test if named is None else named for test, named in self.known.passed.items()], files
+        asked = [test if named is None else named for test, named in self.passed.items()], files
 
         def kept(lockfile: Lockfile) -> tuple[Lockfile, list[str]]:
             return without_unused(lockfile, *asked, self.config.rootpath)
@@ -340,7 +339,7 @@ class Reporter:
         if not self.config.getoption("samebits_remove_unused"):
             lines = [f"unused in {path}: {why}" for why in unused]
             return [*lines, "to remove that: pytest --samebits-remove-unused"] if lines else []
-        if not self.known.is_whole:
+        if not self.is_whole:
             return [f"{path}: nothing was removed, because not every test was run"]
         if unused:
             update(path, lambda now: kept(now)[0])

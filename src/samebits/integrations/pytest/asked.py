@@ -167,26 +167,7 @@ class KnownTest:
         return self.named if self.fixture is None else self.fixture.named
 
 
-@dataclass
-class KnownSession:
-    """What is known of the whole run, in the process that reports it.
-
-    Attributes:
-        passed: id → what a test named that passed.
-        is_whole: no test was left out, and no process that ran some is missing.
-        lines: what is said at the end.
-        unknown: why tests could not be compared here.
-    """
-
-    passed: dict[str, NamedByTest | None] = field(default_factory=dict)
-    collected: set[str] = field(default_factory=set)
-    is_whole: bool = True
-    lines: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-
-
 TEST: pytest.StashKey[KnownTest] = pytest.StashKey()
-SESSION: pytest.StashKey[KnownSession] = pytest.StashKey()
 SHARED: pytest.StashKey[set[int]] = pytest.StashKey()
 
 
