@@ -60,14 +60,7 @@ def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[i
 
 
 def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor | None:
-    """A copy of `self`, seen as one row, with the source put or added at the indices.
-
-    Args:
-        self: any shape and dtype.
-        index: int64, any shape.
-        source: as many elements as `index`, of the dtype of `self`.
-        accumulate: added, instead of put there.
-    """
+    """A copy of `self`, seen as one row, with the source put or added at the indices, element by element."""
     if index.numel() != source.numel() or source.dtype != self.dtype or index.dtype != torch.int64:
         return None
     found = self.clone(memory_format=torch.contiguous_format)
@@ -204,20 +197,8 @@ def embedding_bag_backward(
 ) -> Tensor | None:
     """The gradient of the table for bags of which the maximum counts; torch answers for sums and means.
 
-    Args:
-        grad: (B, D), floating.
-        indices: not looked at.
-        offset2bag: not looked at.
-        bag_size: (B): an empty bag has no maximum.
-        maximum_indices: (B, D): the row that each element of a bag is from.
-        num_weights: rows of the table.
-        scale_grad_by_freq: not with maxima.
-        mode: 2 for maxima.
-        per_sample_weights: not with maxima.
-        padding_idx: a row that is in no bag.
-
-    Returns:
-        (num_weights, D) of the dtype of `grad`.
+    Of `grad`, (B, D), it is (num_weights, D), by `maximum_indices`, (B, D): the row that each element of a bag is from.
+    An empty bag, by `bag_size`, has none.
     """
     if mode != _BAG_MAX:
         return None
@@ -230,15 +211,9 @@ def embedding_bag_backward(
 
 
 def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor | None:
-    """The weights of each number, added up.
+    """The weights, (M), of each of the whole numbers from 0 in `self`, (M), added up in float32 or else in float64.
 
-    Args:
-        self: (M), whole numbers from 0.
-        weights: (M); without them torch's kernel does not race.
-        minlength: how long the result is at least.
-
-    Returns:
-        float32 for weights of float32, else float64.
+    Without weights torch's kernel does not race.
     """
     if weights is None or self.dim() != 1 or self.numel() == 0 or self.shape != weights.shape or minlength < 0:
         return None
@@ -276,10 +251,11 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
     return add_at(bins, place, is_inside.long()).to(self.dtype)
 
 
-def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] | None:
+def median(skips_nan: bool, self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] | None:
     """The lower median along a dimension, and of several elements of that value the first; NaN where there is one.
 
     Args:
+        skips_nan: of what is not NaN; NaN where nothing else is.
         self: any shape with elements along `dim`, any real dtype.
         dim: along which the elements lie.
         keepdim: the result keeps that dimension, with one element.
@@ -287,15 +263,6 @@ def median(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tenso
     Returns:
         Values of the dtype of `self`, and indices, int64.
     """
-    return _ranked(self, dim, keepdim, skips_nan=False)
-
-
-def nanmedian(self: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor] | None:
-    """The same of what is not NaN; NaN where nothing else is."""
-    return _ranked(self, dim, keepdim, skips_nan=True)
-
-
-def _ranked(self: Tensor, dim: int, keepdim: bool, skips_nan: bool) -> tuple[Tensor, Tensor] | None:
     if self.dim() == 0 or self.numel() == 0:
         return None
     # Stable, and NaN comes last.

@@ -89,10 +89,14 @@ def upsample_backward(
     return transposed(grad_output, maps, grad_output)
 
 
-def reflection_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor | None:
-    """What was mirrored over an edge comes back to where it was taken from.
+def pad_backward(
+    gap: int, folded: Callable[[Tensor, int], Tensor], grad_output: Tensor, self: Tensor, padding: Sequence[int]
+) -> Tensor | None:
+    """What was mirrored over an edge, or repeated from it, comes back to where it was taken from.
 
     Args:
+        gap: how far from the edge that begins.
+        folded: makes of the gradient of a pad what is added there.
         grad_output: (..., *padded), any floating or complex dtype.
         self: (..., *whole); only its shape, dtype and memory format count.
         padding: before and after, of the last dimension first.
@@ -100,21 +104,9 @@ def reflection_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence
     Returns:
         Of the shape, dtype and memory format of `self`.
     """
-    return _unpadded(grad_output, self, padding, lambda part, dim: part.flip(dim), 1)
-
-
-def replication_pad_backward(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor | None:
-    """What was repeated from an edge is added there; otherwise like `reflection_pad_backward`."""
-    return _unpadded(grad_output, self, padding, lambda part, dim: part.sum(dim, keepdim=True), 0)
-
-
-def _unpadded(
-    grad: Tensor, self: Tensor, padding: Sequence[int], folded: Callable[[Tensor, int], Tensor], gap: int
-) -> Tensor | None:
-    """`folded` makes of the gradient of a pad what is added to the inputs `gap` away from that edge."""
     if min(padding) < 0:
         return None
-    found = wide(grad)
+    found = wide(grad_output)
     for number, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True), 1):
         dim = found.dim() - number
         size = found.shape[dim] - before - after

@@ -13,30 +13,26 @@ from samebits.ops.sums import wide
 _BLOCK = 1024
 
 
-def cumprod(self: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor | None:
-    """The products of the first elements along `dim`.
-
-    Args:
-        self: one row: nothing but `dim` is longer than 1; floating. All else is left to torch.
-        dim: along which.
-        dtype: of the result, and of what is multiplied.
-    """
-    x = self if dtype is None else self.to(dtype)
-    return _scanned(x, dim, torch.cumprod, torch.mul, 1.0)
-
-
-def logcumsumexp(self: Tensor, dim: int) -> Tensor | None:
-    """The logarithms of the sums of the first elements' exponentials; otherwise like `cumprod`."""
-    return _scanned(self, dim, torch.logcumsumexp, torch.logaddexp, -torch.inf)
-
-
-def _scanned(
-    x: Tensor,
-    dim: int,
+def scanned(
     scan: Callable[[Tensor, int], Tensor],
     joined: Callable[[Tensor, Tensor], Tensor],
     neutral: float,
+    self: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Tensor | None:
+    """What the first elements along `dim` come to.
+
+    Args:
+        scan: torch's operation, which scans several rows each by itself.
+        joined: puts together what two parts of a row come to.
+        neutral: changes nothing where it is joined.
+        self: one row: nothing but `dim` is longer than 1; floating. All else is left to torch.
+        dim: along which.
+        dtype: of the result, and of what is put together.
+    """
+    x = self if dtype is None else self.to(dtype)
     if x.dim() == 0 or x.numel() == 0 or x.numel() != x.shape[dim] or not x.is_floating_point():
         return None
     return _row(wide(x).flatten(), scan, joined, neutral).view(x.shape).to(x.dtype)

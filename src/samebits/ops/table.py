@@ -34,6 +34,7 @@ class Replacement:
 
 
 _aten = torch.ops.aten
+_total = partial(torch.sum, keepdim=True)
 _RESAMPLING = {
     "upsample_linear1d": _aten.upsample_linear1d,
     "upsample_bilinear2d": _aten.upsample_linear1d,
@@ -65,17 +66,20 @@ TABLE = (
     *(Replacement(f"fractional_max_pool{dims}d_backward", partial(indices.max_pool_backward, dims)) for dims in (2, 3)),
     Replacement("_ctc_loss_backward", losses.ctc_loss_backward),
     Replacement("_ctc_loss_backward.Tensor", losses.ctc_loss_backward),
-    *(Replacement(f"reflection_pad{dims}d_backward", planes.reflection_pad_backward) for dims in (1, 3)),
-    *(Replacement(f"replication_pad{dims}d_backward", planes.replication_pad_backward) for dims in (1, 2, 3)),
+    *(
+        Replacement(f"reflection_pad{dims}d_backward", partial(planes.pad_backward, 1, torch.Tensor.flip))
+        for dims in (1, 3)
+    ),
+    *(Replacement(f"replication_pad{dims}d_backward", partial(planes.pad_backward, 0, _total)) for dims in (1, 2, 3)),
     *(Replacement(f"max_unpool{dims}d", partial(indices.max_unpool, dims), on_cpu=True) for dims in (2, 3)),
     Replacement("put_", indices.put, on_cpu=True),
     Replacement("_embedding_bag_dense_backward", indices.embedding_bag_backward),
     Replacement("bincount", indices.bincount),
     Replacement("histc", indices.histc),
-    Replacement("median.dim", indices.median),
-    Replacement("nanmedian.dim", indices.nanmedian),
-    Replacement("cumprod", scans.cumprod),
-    Replacement("_logcumsumexp", scans.logcumsumexp),
+    Replacement("median.dim", partial(indices.median, False)),
+    Replacement("nanmedian.dim", partial(indices.median, True)),
+    Replacement("cumprod", partial(scans.scanned, torch.cumprod, torch.mul, 1.0)),
+    Replacement("_logcumsumexp", partial(scans.scanned, torch.logcumsumexp, torch.logaddexp, -torch.inf)),
     Replacement("addmm", indices.sparse_addmm, layout="Sparse"),
     Replacement("addmm", indices.sparse_addmm, layout="SparseCsr"),
     Replacement("mm", indices.sparse_mm, layout="Sparse"),
