@@ -229,13 +229,14 @@ class Turns:
         # Whoever forks meanwhile would leave to the new process a lock that nobody can release there.
         if turn.held:
             return
-        ready = self._ready
         self._asked += 1
         if has_worked or self._asked > MOST_ASKED:
             has_worked, self._asked = True, 0
             with self._guard:
                 self._pass_time(WORK_SECONDS)
                 self._let_back()
+        # A copy, made at once: a signal handler, or who wakes somebody, may change the queue while it is gone through.
+        ready = tuple(self._ready)
         is_loose = turn.is_loose or any(one.is_loose for one in ready)
         if ready and (self._is_outranked(turn) if is_loose else has_worked):
             self._queue(turn)
@@ -282,7 +283,7 @@ class Turns:
         """Whether one that is ready goes before it; a rank changes now and then, so that all orders come about."""
         if self._random.random() < RANK_CHANGES:
             turn.rank = self._drawn()
-        return any(one.rank > turn.rank for one in self._ready)
+        return any(one.rank > turn.rank for one in tuple(self._ready))
 
     def _give(self, turn: Turn, back_to: deque[Turn] | None = None) -> None:
         turn.gate.acquire(False)
@@ -303,8 +304,9 @@ class Turns:
         if not ready and self._back:
             ready.append(self._back.popleft())
         if ready:
-            if any(one.is_loose for one in ready):
-                first = max(ready, key=lambda one: one.rank)
+            known = tuple(ready)
+            if any(one.is_loose for one in known):
+                first = max(known, key=lambda one: one.rank)
                 ready.remove(first)
                 ready.appendleft(first)
             self._holder = ready.popleft()
