@@ -23,7 +23,6 @@ from samebits.comparison.products import Products, Unlike, unlike
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Carried, Reached, Seeded
 from samebits.runfolder.spec import RunSpec
@@ -161,7 +160,7 @@ class Simulation:
                 return Divergence(step, STREAM)
         if a.succeeded != b.succeeded:
             failed, other = (b, a) if a.succeeded else (a, b)
-            last = other.facts.stopped_after
+            last = other.stopped_after
             return Divergence(failed.steps, "outcome") if last is None or failed.steps <= last else None
         return None
 
@@ -179,9 +178,7 @@ class Simulation:
     def _end(self, runs: Sequence[Run], steps: int) -> None:
         for run in runs:
             del self.traces[run.id][steps:]
-            facts = replace(run.facts, stopped_after=steps - 1)
-            outcome = replace(run.outcome, exit_code=0)
-            self.runs[run.id - 1] = replace(run, steps=steps, facts=facts, outcome=outcome)
+            self.runs[run.id - 1] = replace(run, steps=steps, exit_code=0, stopped_after=steps - 1)
 
     def _run(self, plan: RunSpec) -> Run:
         number = len(self.runs) + 1
@@ -220,7 +217,7 @@ class Simulation:
             steps = len(trace)
         is_cut = not fails and steps < self.script.steps
         folder = RunFolder(Path(f"/runs/{number}"))
-        facts = replace(self._facts(plan, number), stopped_after=steps - 1 if is_cut else None)
+        facts = self._facts(plan, number)
         made = {f"leaf {e.line}": str(v) for e, v in zip(self.script.effects, values, strict=True) if e.makes}
         if self.script.faces:
             made["drawn"] = str(luck.randrange(self.script.faces))
@@ -233,8 +230,8 @@ class Simulation:
             facts = replace(facts, seeds=given)
         in_turns = plan.settings.get("thread-order", Setting()).mode != "natural"
         limit = 60.0 if in_turns and luck.random() < self.script.hangs else None
-        outcome = Outcome(folder, plan, int(fails), 1.0, limit_seconds=limit)
-        run = Run(number, outcome, steps, facts=facts, products=Products({"/made": made}) if made else Products())
+        end, products = steps - 1 if is_cut else None, Products({"/made": made}) if made else Products()
+        run = Run(folder, plan, int(fails), 1.0, end, limit, id=number, steps=steps, facts=facts, products=products)
         self.runs.append(run)
         return run
 
@@ -285,7 +282,7 @@ class Simulation:
 
     def left_by(self) -> int | None:
         """The last run whose folder was kept."""
-        whole = [run.id for run in self.runs if run.plan.keeps and run.succeeded and run.facts.stopped_after is None]
+        whole = [run.id for run in self.runs if run.plan.keeps and run.succeeded and run.stopped_after is None]
         return whole[-1] if whole else None
 
 

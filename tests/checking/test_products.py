@@ -134,7 +134,7 @@ def test_what_is_made_counts_after_a_look_that_was_ended() -> None:
     script = Script(effects=(Effect("os-entropy", 10, None, makes="leaf"),))
     _, simulation, inquiry = simulated(script, random.Random(0))
     first, *others = simulation.runs[:3]
-    look = replace(first, facts=replace(first.facts, stopped_after=1))
+    look = replace(first, stopped_after=1)
 
     simulation.most_runs = lambda: 0
     asking = products_compared(inquiry, [look, *others])

@@ -24,7 +24,6 @@ from samebits.comparison.values import Distance
 from samebits.factors.context import Setting
 from samebits.factors.pinning import status
 from samebits.launch.command import Command
-from samebits.launch.process import Outcome
 from samebits.report.answers import document_of
 from samebits.report.causes import confirmed, remedy_state
 from samebits.report.diffs import diff_told
@@ -46,7 +45,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(number: int, role: str, steps: int = 180, **settings: Setting) -> RunRecord:
     plan = RunSpec(role, {name.replace("_", "-"): setting for name, setting in settings.items()})
-    return Run(number, Outcome(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5), steps).record
+    return Run(RunFolder(Path(f"/runs/{number}-{role}")), plan, 0, 2.5, id=number, steps=steps).record
 
 
 def same() -> CheckVerdict:

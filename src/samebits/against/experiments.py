@@ -110,7 +110,7 @@ class _Crossing:
     def run(self) -> None:
         """All of it: a look at the beginning, then the whole, then the operation."""
         first = self._first_run()
-        ended, last = first.facts.stopped_after, self.request.last_step
+        ended, last = first.stopped_after, self.request.last_step
         self._both(first, last if ended is None else ended)
         if ended is not None and self.divergent is None:
             if self.request.quick:
@@ -198,7 +198,7 @@ class _Crossing:
         if not operands.exists():
             return across
         apart = distance_of_results(operands, others) if others.exists() else None
-        here, there = (replay(run.outcome.folder, operands, python=self._path(side)) for side in self.sides)
+        here, there = (replay(run.folder, operands, python=self._path(side)) for side in self.sides)
         return replace(across, distance=apart, here=here, there=there)
 
     # ---- the answer
@@ -207,7 +207,7 @@ class _Crossing:
         """What is known by now."""
         runs = self.pool.runs
         here, there = (side.interpreter for side in self.sides.values())
-        streams = streams_of(run.outcome.folder.recordings() for run in self.compared) if self.compared else ()
+        streams = streams_of(run.folder.recordings() for run in self.compared) if self.compared else ()
         steps = 0 if self.compared is None else min(run.steps for run in self.compared)
         kind: VerdictKind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
         return Crossing(
@@ -253,12 +253,12 @@ def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
 
 
 def _names_in_optimizer(run: Run) -> tuple[str, ...]:
-    rows = (one.columns(row) for one in run.outcome.folder.recordings() for row in range(len(one)))
+    rows = (one.columns(row) for one in run.folder.recordings() for row in range(len(one)))
     return next((own["optimizer"].names for own in rows if "optimizer" in own), ())
 
 
 def _rows(run: Run, rank: int, step: int) -> list[OpRow]:
-    recording = next((one for one in run.outcome.folder.recordings() if (one.rank or 0) == rank), None)
+    recording = next((one for one in run.folder.recordings() if (one.rank or 0) == rank), None)
     if recording is None:
         return []
     return list(takewhile(lambda row: row.step <= step, Ops(recording).rows()))

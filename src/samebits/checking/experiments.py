@@ -191,7 +191,7 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
 def _agreeing(inquiry: Inquiry, found: Found) -> CheckVerdict:
     """The verdict where all that was recorded agrees, as far as it was looked at."""
     # A process that was not recorded may have done anything.
-    agreed = not found.stopped and any(unentered(run.outcome.folder) for run in inquiry.pool.runs)
+    agreed = not found.stopped and any(unentered(run.folder) for run in inquiry.pool.runs)
     notes = _about_the_same(inquiry, found)
     divergent = None
     if found.divergent is not None:
@@ -211,7 +211,7 @@ def _verdict(
     """What every verdict says of its runs, and nothing of what they showed."""
     request, pool = inquiry.request, inquiry.pool
     whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
-    streams = streams_of(run.outcome.folder.recordings() for run in whole)
+    streams = streams_of(run.folder.recordings() for run in whole)
     kept = _kept_by_program(pool.runs)
     unvaried = [f"not varied, because the script sets it itself: {', '.join(kept)}"] if kept else []
     return CheckVerdict(
@@ -275,7 +275,7 @@ def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence 
     pairs = [(_run(pool, one.a), _run(pool, one.b)) for one in divergent if one is not None]
     pairs += [(found.alike[0], run) for run in found.alike[1:]]
     place = next((place for pair in pairs if (place := pool.compare_trained(*pair)) is not None), None)
-    is_seen = all(run.succeeded for run in found.alike) and not any(unentered(run.outcome.folder) for run in pool.runs)
+    is_seen = all(run.succeeded for run in found.alike) and not any(unentered(run.folder) for run in pool.runs)
     return tuple(run.id for run in found.alike) if is_seen and place is None else (), place
 
 
@@ -391,7 +391,7 @@ def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> 
     pinned, notes = whole[0], []
     plain = next((run for run in inquiry.first if _is_whole(run) and not run.plan.settings), None)
     # Of threads that train together, each has steps of its own.
-    is_one = plain is not None and len(plain.outcome.folder.recordings()) <= plain.ranks
+    is_one = plain is not None and len(plain.folder.recordings()) <= plain.ranks
     if plain is not None and is_one and _is_whole(pinned) and pinned.steps != plain.steps:
         notes.append(f"with the remedy the script takes {pinned.steps} steps; in run {plain.id} it took {plain.steps}")
     if RANKS in (pinned.facts.used or ()) and any(find(cause.factor).fixed_once for cause in found.causes):
@@ -400,7 +400,7 @@ def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> 
 
 
 def _is_whole(run: Run) -> bool:
-    return run.succeeded and run.facts.stopped_after is None
+    return run.succeeded and run.stopped_after is None
 
 
 def _seed_notes(pool: RunPool, found: Found) -> list[str]:

@@ -16,7 +16,6 @@ from samebits.factors.context import SiteKey
 from samebits.runfolder.notes import (
     AnyNote,
     Carried,
-    Ended,
     Files,
     Note,
     Observed,
@@ -90,7 +89,6 @@ class Facts:
         carried: what it asked for and wrote later: the next run may find it.
         reached: what it met outside its copy of the folder.
         wrote: path → the line that wrote it first.
-        stopped_after: the step after which samebits ended it; None where it went to its own end.
         commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.
         replaced: the first of torch's operations that formulas of ours answered; empty where none did.
@@ -112,7 +110,6 @@ class Facts:
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
     wrote: Mapping[str, Site] = field(default_factory=dict)
-    stopped_after: int | None = None
     commands: tuple[str, ...] = ()
     races: tuple[Site, ...] = ()
     replaced: str = ""
@@ -140,7 +137,6 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     started = list(_of(Started, notes))
     # What follows `-c` nobody has typed: libraries make it up, with numbers of their pipes.
     typed = (" ".join(one.argv) for one in started if len(one.argv) > 1 and one.argv[1] != "-c")
-    stopped = [note.stopped_after for note in _of(Ended, notes) if note.stopped_after is not None]
     return Facts(
         entries=_entries(witnessed),
         in_libraries=frozenset(note.factor for note, _ in witnessed if note.site is None),
@@ -158,7 +154,6 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         carried=_carried(_of(Carried, notes), changed),
         reached=tuple(_of(Reached, notes)),
         wrote={note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
-        stopped_after=max(stopped, default=None),
         commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
         races=_races(processes),
         replaced=next((note.op for note in _of(Replaced, notes)), ""),

@@ -37,7 +37,7 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     trouble = why_unjudgeable([look], final=False)
     if trouble is not None:
         return trouble
-    last = look.facts.stopped_after
+    last = look.stopped_after
     if inquiry.request.quick and last is not None:
         inquiry.request = replace(inquiry.request, max_steps=last + 1)
     workspace, further = inquiry.pool.workspace, len(plans.first_runs(inquiry.request)) + 2 * LOOK_AGAIN_DRAWS
@@ -90,7 +90,7 @@ def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
 def _within_the_look(inquiry: Inquiry, look: Run, varied: Run) -> Asking[Answer]:
     """The varied run differs within the look: one more that is left alone ends there, too."""
     inquiry.is_long = True
-    again = stopping_after(inquiry.request.base("control again"), look.facts.stopped_after)
+    again = stopping_after(inquiry.request.base("control again"), look.stopped_after)
     runs = [look, varied, *(yield [following(again, look)])]
     inquiry.first = [*runs]
     return why_unjudgeable(runs, final=False) or (yield from _find_divergent(inquiry, runs))
@@ -109,7 +109,7 @@ def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[lis
     # have been made again, too, or have begun its processes in another order.
     for number, run in enumerate(list(found)):
         others = [look, *(one for one in found if one.id != run.id)]
-        is_cut = run.facts.stopped_after not in (None, run.plan.stop_after)
+        is_cut = run.stopped_after not in (None, run.plan.stop_after)
         if is_cut and all(inquiry.compare(run, one) is None for one in others):
             (found[number],) = yield [replace(run.plan, along=None)]
     inquiry.first = [look, *found]
@@ -122,7 +122,7 @@ def _judge_whole(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[
     found = found or _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
     found = found or (yield from _find_divergent(inquiry, runs)) or (yield from _judge_further(inquiry, runs, others))
     if isinstance(found, DivergentRuns):
-        whole = next((run for run in runs if run.facts.stopped_after is None), None)
+        whole = next((run for run in runs if run.stopped_after is None), None)
         inquiry.learn_length(whole, found.divergence)
     return found
 
@@ -212,7 +212,7 @@ def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Ru
 
     Those of the first runs that came to their end serve; the others are made again, as many as for a verdict of "same".
     """
-    compare, runs = inquiry.pool.compare_trained, [run for run in inquiry.first if run.facts.stopped_after is None]
+    compare, runs = inquiry.pool.compare_trained, [run for run in inquiry.first if run.stopped_after is None]
     made = [(run.plan.role, run.plan.settings) for run in runs]
     wanted = [plan for plan in plans.first_runs(inquiry.request) if (plan.role, plan.settings) not in made]
     pair = [run for run in inquiry.first if run.id in (divergent.a, divergent.b)]

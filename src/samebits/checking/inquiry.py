@@ -99,7 +99,7 @@ class Inquiry:
     @property
     def is_short(self) -> bool:
         """Whether the script ended by itself within the first look: whole runs are cheap, and serve every round."""
-        return bool(self.first) and self.first[0].facts.stopped_after in (None, self.request.last_step)
+        return bool(self.first) and self.first[0].stopped_after in (None, self.request.last_step)
 
     # ---- where runs differ
 
@@ -112,7 +112,7 @@ class Inquiry:
 
     def may_compare(self, a: Run, b: Run) -> bool:
         """Whether what they made is to be compared: both came to their end, or were ended after one step."""
-        ends = [run.facts.stopped_after for run in (a, b)]
+        ends = [run.stopped_after for run in (a, b)]
         return a.succeeded and b.succeeded and ends[0] == ends[1] and "left" not in (a.begins, b.begins)
 
     def doubt(self, divergent: DivergentRuns) -> None:
@@ -158,7 +158,7 @@ class Inquiry:
             if not run.succeeded:
                 run = yield from self._without_the_known(run)
             # What its time limit ended has not failed by itself: the machine may have been busy.
-            if run.outcome.timed_out and not self._stalling(run):
+            if run.timed_out and not self._stalling(run):
                 (run,) = yield [run.plan]
             while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
                 # A pin that made an operation raise was named by the run itself: nothing has to be searched then.
@@ -172,7 +172,7 @@ class Inquiry:
         return found
 
     def _stalling(self, run: Run) -> list[str]:
-        return [name for name in self._treated(run.plan) if run.outcome.timed_out and find(name).may_stall]
+        return [name for name in self._treated(run.plan) if run.timed_out and find(name).may_stall]
 
     def is_left_out(self, name: str, mode: str) -> bool:
         """Whether the script fails where this factor is treated so."""

@@ -111,7 +111,7 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     if place is None:
         return LeftBehind([kept, *others], [after])
     # The others only say something about this place if they came to it.
-    others = [run for run in others if run.facts.stopped_after is None or run.steps > place.step]
+    others = [run for run in others if run.stopped_after is None or run.steps > place.step]
     divergent = DivergentRuns(kept.id, after.id, place)
     found = LeftBehind([kept, *others], [after], divergent, limit=limit_after(inquiry.failures))
     own = replace(spec, role="in a folder of its own", begins=kept.plan.begins)

@@ -127,7 +127,7 @@ def _with_ops(plan: RunSpec, spec: OpWindow, role: str) -> RunSpec:
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
     """Rank → where it parts."""
-    found = op_divergences(a.outcome.folder.recordings(), b.outcome.folder.recordings())
+    found = op_divergences(a.folder.recordings(), b.folder.recordings())
     # Of one rank's processes the first one is the training.
     return {place.rank: place for place in reversed(found)}
 
@@ -186,7 +186,7 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
         return origin
     # A custom operation was called again by the run that kept it.
     run = a if call_a is not None and call_a.called_again else b
-    again = replay(run.outcome.folder, _file(run, key), python=run.facts.interpreter)
+    again = replay(run.folder, _file(run, key), python=run.facts.interpreter)
     return replace(origin, replay=again)
 
 

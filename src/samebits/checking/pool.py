@@ -221,7 +221,7 @@ class RunPool:
         """Seconds between the beginnings of runs that would agree in what one moment gave both of them."""
         if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
             return 0.0
-        longest = max((run.outcome.wall_seconds for run in self.runs), default=0.0)
+        longest = max((run.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)
 
     def _one(self, job: _Job) -> Run:
@@ -258,14 +258,14 @@ class RunPool:
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)
         return Run(
-            number,
-            outcome,
-            steps,
-            len({recording.rank for recording in recordings}) or 1,
-            read_facts(path, None if plan.begins == "left" else changed),
-            unjudgeable.broken(path, steps),
-            unjudgeable.silence(outcome, steps),
-            products,
+            **vars(outcome),
+            id=number,
+            steps=steps,
+            ranks=len({recording.rank for recording in recordings}) or 1,
+            facts=read_facts(path, None if plan.begins == "left" else changed),
+            trouble=unjudgeable.broken(path, steps),
+            silence=unjudgeable.silence(path, steps),
+            products=products,
         )
 
     def _limit(self, plan: RunSpec) -> float | None:
@@ -276,7 +276,7 @@ class RunPool:
     def _products(self, outcome: Outcome, place: Place) -> Products:
         """What the run has made, as long as its place is there."""
         # What a run finds there, and adds to, is not what it has made.
-        reached = (note.what for note in read_notes(outcome.folder.path, Reached) if not note.goes_on)
+        reached = (note.what for note in read_notes(outcome.path, Reached) if not note.goes_on)
         outside = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
         own = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
 
@@ -286,8 +286,8 @@ class RunPool:
             return text
 
         files = self.workspace.products(place, outside)
-        ids = {str(note.pid) for note in read_notes(outcome.folder.path, Started)}
-        ids |= {note.begins for note in read_notes(outcome.folder.path, HandedOut)}
+        ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
+        ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
         return read_products(files, outcome.folder.stdout, said, outcome.stopped, frozenset(ids))
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
@@ -302,11 +302,11 @@ class RunPool:
 
     def _keep(self, run: Run) -> Run:
         """Put a run among those that count."""
-        self._announce(run.id, run.plan, run.outcome, run.path)
+        self._announce(run.id, run.plan, run, run.path)
         with self._lock:
-            seconds = run.outcome.wall_seconds
+            seconds = run.wall_seconds
             limit = float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
-            self._limits.setdefault("whole" if run.facts.stopped_after is None else "short", limit)
+            self._limits.setdefault("whole" if run.stopped_after is None else "short", limit)
             self._fitting.learn(run.facts.used, seconds, reached=bool(run.facts.reached))
             self.seconds = time.monotonic() - (self._began or 0.0)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)
@@ -324,19 +324,19 @@ class RunPool:
 
 def _is_out_of_memory(run: Run) -> bool:
     """Whether it was killed as the system kills what there is no memory for."""
-    return run.outcome.exit_code == -signal.SIGKILL and not run.outcome.timed_out
+    return run.exit_code == -signal.SIGKILL and not run.timed_out
 
 
 def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = False) -> Divergence | None:
     """Where two runs differ: in what they recorded, or in what was trained alone, else in how they ended."""
-    ends = [end for run in (a, b) for end in (run.plan.stop_after, run.facts.stopped_after)]
+    ends = [end for run in (a, b) for end in (run.plan.stop_after, run.stopped_after)]
     stops = [end for end in ends if end is not None]
-    recorded = a.outcome.folder.recordings(), b.outcome.folder.recordings()
+    recorded = a.folder.recordings(), b.folder.recordings()
     streams = trained_in(recorded) if in_trained else COMPARED
     place = first_divergence(*recorded, min(stops, default=None), streams, across=across)
     if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
         failed, other = (b, a) if a.succeeded else (a, b)
-        last = other.facts.stopped_after
+        last = other.stopped_after
         if last is None or failed.steps <= last:
             return Divergence(failed.steps, "outcome", ending=failed.failure)
         # What failed later than the other was ended says nothing about both.

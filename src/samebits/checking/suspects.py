@@ -68,7 +68,7 @@ class Baseline:
 
         Not beyond the first look, unless they diverge beyond it: then half as many steps again.
         """
-        looked = self.inquiry.first[0].facts.stopped_after if self.inquiry.first else divergent
+        looked = self.inquiry.first[0].stopped_after if self.inquiry.first else divergent
         if self.inquiry.is_short or looked is None:
             return None
         if divergent >= looked:
@@ -101,7 +101,7 @@ class Baseline:
     def known(self, what: Hashable) -> list[Run]:
         """Runs that were released so, or pinned (None), in this round or an earlier one, and went far enough."""
         runs = self.inquiry.known.get((self._pins, what), [])
-        ends = [run.facts.stopped_after for run in runs]
+        ends = [run.stopped_after for run in runs]
         return list(runs) if all(end is None or (self.step is not None and end >= self.step) for end in ends) else []
 
     def keep(self, what: Hashable, runs: Sequence[Run]) -> None:

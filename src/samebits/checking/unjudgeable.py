@@ -17,7 +17,6 @@ from samebits.base.errors import (
 )
 from samebits.checking.verdict import Run
 from samebits.launch.command import python_word
-from samebits.launch.process import Outcome
 from samebits.launch.streams import input_is_lost
 from samebits.runfolder.notes import Failed, Observed, Started, read_notes
 
@@ -36,7 +35,7 @@ def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | 
     if broken is not None:
         return broken
     first = runs[0]
-    if all(run.outcome.timed_out for run in runs):
+    if all(run.timed_out for run in runs):
         return _hangs(first)
     failed = [run for run in runs if not run.succeeded]
     if len(failed) == len(runs):
@@ -61,7 +60,7 @@ def broken(folder: Path, steps: int) -> SamebitsError | None:
 
 def _hangs(run: Run) -> SamebitsError:
     return ScriptHangsError(
-        f"the command {run.outcome.described}; of its steps {run.steps} had been written to disk",
+        f"the command {run.described}; of its steps {run.steps} had been written to disk",
         f"give it more with --timeout, or fewer steps; what it printed is in {run.path}",
     )
 
@@ -73,11 +72,11 @@ def _failed(run: Run, count: int) -> SamebitsError:
         hint = f"name the Python that has: samebits check {own} ..."
         return NoTorchError(f"{run.facts.interpreter} has no torch", hint)
     printed = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
-    how = f"exit status {run.outcome.exit_code}" if run.outcome.exit_code > 0 else run.outcome.described
+    how = f"exit status {run.exit_code}" if run.exit_code > 0 else run.described
     ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
         f"{ended}; the end of its output:\n{printed}",
-        f"{_different_here()}; the whole output is in {run.outcome.folder.stderr}",
+        f"{_different_here()}; the whole output is in {run.folder.stderr}",
     )
 
 
@@ -88,9 +87,8 @@ def _different_here() -> str:
     return "does it work without samebits? Under a check nothing can be typed in, and each run has a copy of the folder"
 
 
-def silence(outcome: Outcome, steps: int) -> SamebitsError | None:
+def silence(folder: Path, steps: int) -> SamebitsError | None:
     """Why nothing was recorded, where nothing was."""
-    folder = outcome.folder.path
     if steps:
         return None
     if next(read_notes(folder, Started), None) is None:

@@ -20,7 +20,7 @@ from samebits.fixing.patch import Mend, Unmended
 from samebits.launch.process import Outcome
 from samebits.replay.runner import Replay
 from samebits.runfolder.ops import Producer
-from samebits.runfolder.spec import Beginning, RunSpec
+from samebits.runfolder.spec import Beginning
 
 VerdictKind = Literal["same", "different", "undecided"]
 # How a run was treated; the last one is watching where factors enter.
@@ -31,11 +31,10 @@ AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a check; ids count from 1.
+class Run(Outcome):
+    """One run of a check: how it ended, and what it noted; ids count from 1.
 
     Attributes:
-        outcome: how it ended.
         steps: it took.
         ranks: it had.
         facts: what it noted besides its recording.
@@ -44,9 +43,8 @@ class Run:
         products: what it made.
     """
 
-    id: int
-    outcome: Outcome
-    steps: int
+    id: int = 0
+    steps: int = 0
     ranks: int = 1
     facts: Facts = field(default_factory=Facts)
     trouble: SamebitsError | None = None
@@ -54,52 +52,35 @@ class Run:
     products: Products = field(default_factory=Products)
 
     @property
-    def plan(self) -> RunSpec:
-        return self.outcome.plan
-
-    @property
     def begins(self) -> Beginning:
         return self.plan.begins
 
     @property
-    def succeeded(self) -> bool:
-        return self.outcome.succeeded
-
-    @property
-    def stopped(self) -> bool:
-        return self.outcome.stopped
-
-    @property
-    def path(self) -> Path:
-        return self.outcome.folder.path
-
-    @property
     def ending(self) -> str:
         """`ended with exit status 1`, or why a pin stopped it."""
-        return ("" if self.outcome.timed_out else self.facts.refusal) or self.outcome.described
+        return ("" if self.timed_out else self.facts.refusal) or self.described
 
     @property
     def failure(self) -> str:
         """How it ended, as a clause with its number and last words."""
         # What it said last is no reason for what we did.
-        words = "" if self.outcome.timed_out else self.facts.last_words
+        words = "" if self.timed_out else self.facts.last_words
         return f"run {self.id} {self.ending} after {self.steps} steps{f', saying: {words}' if words else ''}"
 
     @property
     def record(self) -> RunRecord:
         """What an answer says of it."""
-        own = self.outcome
         return RunRecord(
             id=self.id,
             role=self.plan.role,
             folder=self.path,
             steps=self.steps,
-            wall_seconds=own.wall_seconds,
+            wall_seconds=self.wall_seconds,
             pinned=tuple(self.plan.named("pinned")),
             varied=tuple(self.plan.named("varied")),
-            exit_code=own.exit_code,
-            timed_out=own.timed_out,
-            stopped=own.stopped,
+            exit_code=self.exit_code,
+            timed_out=self.timed_out,
+            stopped=self.stopped,
             ranks=self.ranks,
             begins=self.begins,
         )

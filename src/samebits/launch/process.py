@@ -38,7 +38,7 @@ class Outcome:
 
     Attributes:
         exit_code: the command's status; negative for the signal that ended it.
-        stopped: ended by us after the step it was asked to stop after.
+        stopped_after: the step after which we ended it; None where it went to its own end.
         limit_seconds: that it went past, so that we ended it; None where it did not.
         unfinished: why the run folder could not be finished, if it could not.
     """
@@ -47,9 +47,17 @@ class Outcome:
     plan: RunSpec
     exit_code: int
     wall_seconds: float
-    stopped: bool = False
+    stopped_after: int | None = None
     limit_seconds: float | None = None
     unfinished: StorageError | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def stopped(self) -> bool:
+        return self.stopped_after is not None
 
     @property
     def timed_out(self) -> bool:
@@ -222,8 +230,13 @@ def _wait(
 
 
 def _outcome(folder: RunFolder, plan: RunSpec, exit_code: int, seconds: float, limit: float | None = None) -> Outcome:
-    stopped = any(note.stopped_after is not None for note in read_notes(folder.path, Ended))
-    return Outcome(folder, plan, exit_code, seconds, stopped, limit)
+    return Outcome(folder, plan, exit_code, seconds, stopped_after(folder), limit)
+
+
+def stopped_after(folder: RunFolder) -> int | None:
+    """The step after which samebits ended a run, the last of its processes; None where all came to their own end."""
+    stops = (note.stopped_after for note in read_notes(folder.path, Ended))
+    return max((stop for stop in stops if stop is not None), default=None)
 
 
 def _manifest(command: Command, plan: RunSpec, place: Place) -> Manifest:
@@ -246,7 +259,7 @@ def _ending(outcome: Outcome) -> Manifest:
         recordings = outcome.folder.recordings()
     except RecordingError:  # comparing it says so
         recordings = []
-    observed = next(read_notes(outcome.folder.path, Observed), Observed())
+    observed = next(read_notes(outcome.path, Observed), Observed())
     return {
         "status": status,
         "exit_code": outcome.exit_code,
@@ -255,6 +268,6 @@ def _ending(outcome: Outcome) -> Manifest:
         "ranks": sorted({recording.rank for recording in recordings}),
         "complete": bool(recordings) and all(recording.complete for recording in recordings),
         "versions": dict(observed.versions),
-        "environment": {name: value for name, value in asdict(noted_environment(outcome.folder.path)).items() if value},
+        "environment": {name: value for name, value in asdict(noted_environment(outcome.path)).items() if value},
         "observed": {name: {"mode": one.mode, "value": one.value} for name, one in observed.factors.items()},
     }

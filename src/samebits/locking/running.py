@@ -17,14 +17,14 @@ from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
-from samebits.launch.process import Outcome
+from samebits.launch.process import Outcome, stopped_after
 from samebits.launch.signals import working_in
 from samebits.launch.supervised import unentered
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Ended, Files, Variable, noted_environment, read_notes
+from samebits.runfolder.notes import Files, Variable, noted_environment, read_notes
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Place, read_place, with_run_folder
@@ -120,7 +120,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):
         trouble = ScriptFailedError(trouble.message.replace("in 1 of 1 runs ", ""), trouble.hint)
-    return replace(read_run(run.outcome.folder, request.max_steps or 0, made, compared), trouble=trouble)
+    return replace(read_run(run.folder, request.max_steps or 0, made, compared), trouble=trouble)
 
 
 def folder_name(name: str) -> str:
@@ -165,10 +165,10 @@ def read_run(
 def _is_whole(folder: RunFolder, most_steps: int) -> bool:
     """Whether it came to its own end, or to the step that it was to come to."""
     manifest = folder.manifest()
-    ends = [note.stopped_after for note in read_notes(folder.path, Ended) if note.stopped_after is not None]
+    end = stopped_after(folder)
     ended = manifest.get("status") in ("ended", "stopped") and manifest.get("exit_code", 0) == 0
-    if ends:
-        return ended and max(ends) + 1 == most_steps
+    if end is not None:
+        return ended and end + 1 == most_steps
     return ended and all(recording.complete for recording in folder.recordings())
 
 

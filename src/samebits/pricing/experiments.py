@@ -235,8 +235,8 @@ class _Measuring:
             first_seconds=arm.ready["first_seconds"],
             peak_bytes=arm.peak_bytes,
         )
-        if again is not None and not again.outcome.timed_out:
-            both = run.outcome.folder.recordings(), again.outcome.folder.recordings()
+        if again is not None and not again.timed_out:
+            both = run.folder.recordings(), again.folder.recordings()
             place = first_divergence(*both, self.request.warm_up - 1)
             where = "" if place is None else f"step {place.step}, {place.stream}"
             found = replace(found, repeats=place is None and again.succeeded, diverges_at=where)

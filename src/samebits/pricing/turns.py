@@ -73,7 +73,7 @@ class Arm:
         finally:
             self._close()
         steps = max((recording.steps for recording in outcome.folder.recordings()), default=0)
-        return Run(0, outcome, steps, facts=read_facts(self.path))
+        return Run(**vars(outcome), steps=steps, facts=read_facts(self.path))
 
     def give_up(self) -> None:
         """End it now, whatever it is doing; nothing happens to one that has ended."""
@@ -107,5 +107,5 @@ def why_never_ready(run: Run) -> str:
     """Why a run that has ended was not ready for its turns, in one line."""
     if run.succeeded:
         return f"the script ended after {run.steps} steps, before it could be timed"
-    words = "" if run.outcome.timed_out or run.facts.refusal else run.facts.last_words
+    words = "" if run.timed_out or run.facts.refusal else run.facts.last_words
     return f"the script {run.ending}{f': {words}' if words else ''}"

@@ -33,7 +33,7 @@ class Uninterrupted:
     @property
     def is_whole(self) -> bool:
         """Whether it ran to its end."""
-        return self.run.facts.stopped_after is None
+        return self.run.stopped_after is None
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ def laid_beside(whole: Uninterrupted, killed: Run, stopped: Seen, run: Run, *, i
 
     `stopped` is what the killed run noted; `is_told` where the user said when it saves.
     """
-    seen, tracks = read_seen(run.path), tracks_of(run.outcome.folder.recordings())
+    seen, tracks = read_seen(run.path), tracks_of(run.folder.recordings())
     if not tracks:
         return None
     saved, loaded = what_was_loaded(stopped, seen)
     last = (stopped.last_save or None) if loaded is not None or is_told else None
     known = saved.steps if saved is not None else last
-    beside = saved_beside(*(one.outcome.folder.recordings() for one in (whole.run, killed)))
+    beside = saved_beside(*(one.folder.recordings() for one in (whole.run, killed)))
     steady = frozenset(name for name, agrees in beside.items() if agrees)
     sides = []
     for rank in sorted(whole.tracks.keys() & tracks.keys()):

@@ -52,7 +52,7 @@ def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterato
     trouble = why_unjudgeable([run])
     if trouble is not None:
         raise trouble
-    whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.outcome.folder.recordings()))
+    whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.folder.recordings()))
     yield (found := replace(found, steps=whole.steps, is_whole=whole.is_whole))
     need_saves(request, whole.seen.steps_saved, whole.steps)
     for kill in kills(request, whole.seen.saved_in(), whole.steps):
@@ -72,8 +72,8 @@ def _tried(request: ResumeRequest, pool: RunPool, whole: Uninterrupted, kill: Ki
         if not seen.stops:
             what = "within a save" if request.during_save else f"after step {kill.after}"
             raise ScriptFailedError(
-                f"the run that was to be stopped {what} {killed.outcome.described} before, after {killed.steps} steps",
-                f"the whole output is in {killed.outcome.folder.stderr}",
+                f"the run that was to be stopped {what} {killed.described} before, after {killed.steps} steps",
+                f"the whole output is in {killed.folder.stderr}",
             )
         return _Resumed(request, pool, whole, killed, seen).trial(kill.most)
     finally:
@@ -111,7 +111,7 @@ def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None
 
 def need_repeat(whole: Uninterrupted, again: Run) -> None:
     """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
-    tracks = tracks_of(again.outcome.folder.recordings())
+    tracks = tracks_of(again.folder.recordings())
     sides = [Side(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
     found = [row for side in sides if (row := side.first_trained()) is not None]
     if found:
@@ -170,7 +170,7 @@ class _Resumed:
             saved_step=None if start.is_from_the_start else start.step,
             resumed_step=start.step,
             compared=min(one.rows for one in looked.sides),
-            is_to_the_end=is_to_the_end and run.facts.stopped_after is None,
+            is_to_the_end=is_to_the_end and run.stopped_after is None,
             loaded=loads_of(seen, read_seen(run.path)),
             checkpoint=looked.checkpoint,
         )
@@ -190,7 +190,7 @@ class _Resumed:
             # Every step agrees: does it also take as many? A run that was ended by us is no shorter than it was to be.
             side = looked.sides[0]
             left = whole.steps - side.start.step
-            if not side.b.is_complete or side.b.steps >= left or run.facts.stopped_after is not None:
+            if not side.b.is_complete or side.b.steps >= left or run.stopped_after is not None:
                 return trial
             return _ended_too_early(trial, f"ends after {side.b.steps} steps", left)
         divergence = looked.divergence(first)
@@ -219,7 +219,7 @@ class _Resumed:
 
     def _why_not(self, run: Run, trial: Trial) -> SamebitsError | None:
         """Why a run that was to resume says nothing; a script that starts a second time may need to be told so."""
-        if run.trouble is not None or run.outcome.timed_out:
+        if run.trouble is not None or run.timed_out:
             return why_unjudgeable([run])
         if run.succeeded:
             return None
@@ -227,7 +227,7 @@ class _Resumed:
         where, what = f"after step {trial.killed_after}", "failed"
         if trial.torn:
             where, what = f"while it saved {Path(trial.torn).name}", "could not start from an intact checkpoint"
-        ended = f"it {run.outcome.described}; the end of its output:\n{lines}"
+        ended = f"it {run.described}; the end of its output:\n{lines}"
         return ScriptFailedError(
             f"killed {where} and started again, the command {what}: {ended}",
             _hint_for_failure(run, trial.torn, self.request.again != self.request.command),
@@ -342,7 +342,7 @@ def _hint_for_failure(run: Run, torn: str, has_with: bool) -> str:
     if torn:
         return "write to another name, and rename it when it is whole; keep the one before, and go back to that"
     if has_with:
-        return f"that is what --with gave it; the whole output is in {run.outcome.folder.stderr}"
+        return f"that is what --with gave it; the whole output is in {run.folder.stderr}"
     if "exists" in run.facts.last_words.lower():
         return "it makes a folder that exists; give what it needs to resume with --with, such as --with '--resume'"
     return "does it need other arguments to resume? Give them with --with, such as --with '--resume {run}/last.pt'"
