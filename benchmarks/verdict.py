@@ -25,7 +25,7 @@ from samebits.checking import plan as plans
 from samebits.checking.facts import read_facts
 from samebits.checking.plan import CheckRequest
 from samebits.launch.command import parse_command
-from samebits.launch.process import Runner
+from samebits.launch.process import run_in
 from samebits.workspace.workspace import Workspace
 
 SCRIPT = """
@@ -124,14 +124,14 @@ def _start_up(folder: Path, pairs: int = 15) -> None:
     (folder / "runs").mkdir()
     script = ["train.py", "same", "3"]
     request = CheckRequest(parse_command(script))
-    runner = Runner(request.command, Workspace(folder / "runs"))
+    workspace = Workspace(folder / "runs")
     pinned = plans.pinned_run(request, request.pinnable(), None)
     more: dict[str, list[float]] = {"left alone": [], "pinned and watched": [], "reading what it noted": []}
     for number in range(pairs):
         plain = _plain(folder, script)
         for name, plan in (("left alone", request.base("control")), ("pinned and watched", pinned)):
             path = folder / "runs" / f"start-{number}-{plan.role}"
-            more[name].append(runner.run(plan, path).wall_seconds - plain)
+            more[name].append(run_in(workspace, request.command, plan, path).wall_seconds - plain)
         start = time.perf_counter()
         read_facts(path)
         more["reading what it noted"].append(time.perf_counter() - start)

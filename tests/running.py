@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from samebits.launch.command import Command
-from samebits.launch.process import Limit, Outcome, Runner
+from samebits.launch.process import Limit, Outcome, run_in
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Isolation, Workspace
 
@@ -27,7 +27,7 @@ def run_recorded(
     path.mkdir(parents=True, exist_ok=True)
     workspace = Workspace(path.absolute(), isolation)
     try:
-        return Runner(command, workspace).run(spec, path, limit, waiting)
+        return run_in(workspace, command, spec, path, limit, waiting)
     finally:
         workspace.close()
 

@@ -8,7 +8,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -18,13 +17,13 @@ from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
 from samebits.checking.experiments import check_in
 from samebits.checking.mending import need_to_fix
 from samebits.checking.plan import check_request
+from samebits.checking.pool import Around
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import Config, read_config
 from samebits.locking.lockfile import NAME as LOCKFILE
 from samebits.locking.making import LockRequest, need_to_write
 from samebits.locking.making import lock as make_lock
-from samebits.locking.running import Around
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
@@ -119,7 +118,7 @@ def check(
         share=_words("share", share), strict=strict, patch="fix" if fix else "diff" if diff else "",
     )  # fmt: skip
     home = _home(out, config)
-    found = check_in(home, request, _announcing(progress), show_progress() if progress else None)
+    found = check_in(_around(home, progress), request)
     write_answer(home, dumped(document_of("check", found)))
     return Verdict(**vars(found))
 
@@ -133,10 +132,6 @@ def _need_the_main_thread(name: str) -> None:
 
 def _home(out: str | os.PathLike[str] | None, config: Config) -> Path:
     return new_home(None if out is None else path_given("out", out), config.keep)
-
-
-def _announcing(progress: bool) -> Callable[[str], None]:
-    return (lambda text: print(text, file=sys.stderr)) if progress else (lambda _: None)  # noqa: T201
 
 
 def _command(command: str | Sequence[str]) -> list[str]:
@@ -306,7 +301,7 @@ def verify(
 
 
 def _around(home: Path, progress: bool) -> Around:
-    return Around(home, _announcing(progress), show_progress if progress else nullcontext)
+    return Around(home, lambda text: print(text, file=sys.stderr), show_progress) if progress else Around(home)  # noqa: T201
 
 
 class Comparison(RunComparison):

@@ -16,13 +16,13 @@ RUN = """
 import sys
 from pathlib import Path
 from samebits.launch.command import parse_command
-from samebits.launch.process import Runner
+from samebits.launch.process import run_in
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Workspace
 for name in sys.argv[1:] or ["run"]:
     path = Path(name).absolute()
     path.mkdir()
-    outcome = Runner(parse_command(["it.py"]), Workspace(path, "none")).run(RunSpec(), path, 60)
+    outcome = run_in(Workspace(path, "none"), parse_command(["it.py"]), RunSpec(), path, 60)
     assert outcome.exit_code == 0
 """
 SEES = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from samebits.launch.command import parse_command
-from samebits.launch.process import Outcome, Runner
+from samebits.launch.process import Outcome, run_in
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import workspace
 from samebits.workspace.workspace import Workspace
@@ -62,7 +62,7 @@ class Runs:
 
         command = parse_command([PYTHON, "-c", f"import os, json\n{code}", *words])
         path = self.home / f"{number}-run"
-        outcome = Runner(command, self.space).run(spec or RunSpec(), path, 60, at_end=finish)
+        outcome = run_in(self.space, command, spec or RunSpec(), path, 60, at_end=finish)
         assert outcome.succeeded, outcome.folder.stderr.read_text()
         printed = outcome.folder.stdout.read_text()
         return json.loads(printed) if printed else None

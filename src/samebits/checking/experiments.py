@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
@@ -20,7 +19,7 @@ from samebits.checking.leftovers import described, outside
 from samebits.checking.mending import Checked, mending_of, patched
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
-from samebits.checking.pool import BudgetSpentError, RunPool, Watch, patient
+from samebits.checking.pool import Around, BudgetSpentError, RunPool, pool_in
 from samebits.checking.search import Found, search
 from samebits.checking.verdict import (
     Cause,
@@ -40,76 +39,41 @@ from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import Distance
 from samebits.factors.catalog import find, in_order
 from samebits.factors.context import SiteKey
-from samebits.launch.signals import working_in
 from samebits.launch.supervised import unentered
 from samebits.lint.linting import lint
 from samebits.lint.rule import find_rule
 from samebits.lint.seeds import find_seed_arguments
 from samebits.runfolder.notes import Observed, Replaced, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.trees import MOST_ENTRIES, shown_size, volume
+from samebits.workspace.trees import shown_size
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
 # A suspect is named while a check runs as soon as chance explains it that rarely.
 WORTH_SAYING = 0.1
-LARGE_BYTES = 5 * 10**8
 RANKS = "ranks"
 ONE_STEP = "only the first step was looked at"
 
-
-@contextmanager
-def pool_in(
-    home: Path,
-    request: CheckRequest,
-    announce: Callable[[str], None],
-    watching: AbstractContextManager[Watch | None] | None = None,
-    replaced: Mapping[str, bytes] | None = None,
-) -> Iterator[RunPool]:
-    """What makes the runs of a command in a folder; afterwards only their recordings are left there.
-
-    Notes are announced where much is going to be copied, or a run does not come to a step for long; `watching` is what
-    shows how far the runs are; `replaced` are files of the folder, and what its copies hold in their place.
-    """
-    with working_in(home), watching or nullcontext() as drawing:
-        pool = RunPool(request, home, patient(announce, drawing), replaced)
-        try:
-            survey = pool.workspace.survey
-            if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
-                size = f"{volume(survey.bytes)}, and links to {len(survey.linked)} files"
-                announce(f"note: every run gets a copy of {size}; leave data where it is with --share PATH")
-            yield pool
-        finally:
-            pool.close()
+# Is called with what is known, whenever more is.
+SoFar = Callable[[CheckVerdict], None]
 
 
-def check_in(
-    home: Path,
-    request: CheckRequest,
-    announce: Callable[[str], None],
-    watching: AbstractContextManager[Watch | None] | None = None,
-    so_far: Callable[[CheckVerdict], None] = lambda _: None,
-) -> CheckVerdict:
-    """Make the runs in a folder, and say what they show; `so_far` is called with what is known, whenever more is."""
-    found = _checked(home, request, announce, watching, so_far)
+def check_in(around: Around, request: CheckRequest, so_far: SoFar = lambda _: None) -> CheckVerdict:
+    """Make the runs of a check, and say what they show."""
+    found = _checked(around, request, so_far)
 
     def check_again(home: Path, request: CheckRequest, replaced: Mapping[str, bytes]) -> Checked:
         home.mkdir()
-        announce(f"checking the patched script in {shown_path(home)}")
-        return _checked(home, request, announce, None, lambda _: None, replaced)
+        around.announce(f"checking the patched script in {shown_path(home)}")
+        return _checked(Around(home, around.announce), request, lambda _: None, replaced)
 
-    return patched(found, request, home, check_again)
+    return patched(found, request, around.home, check_again)
 
 
 def _checked(
-    home: Path,
-    request: CheckRequest,
-    announce: Callable[[str], None],
-    watching: AbstractContextManager[Watch | None] | None,
-    so_far: Callable[[CheckVerdict], None],
-    replaced: Mapping[str, bytes] | None = None,
+    around: Around, request: CheckRequest, so_far: SoFar, replaced: Mapping[str, bytes] | None = None
 ) -> Checked:
     """The verdict, and what a patch can be made from."""
-    with pool_in(home, request, announce, watching, replaced) as pool:
+    with pool_in(around, request, replaced) as pool:
         pool.reads_products = True
         inquiry, found = Inquiry(request, pool), Found()
         try:
@@ -123,9 +87,7 @@ def _checked(
             pool.drop_values()
 
 
-def _running(
-    inquiry: Inquiry, found: Found, so_far: Callable[[CheckVerdict], None]
-) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
+def _running(inquiry: Inquiry, found: Found, so_far: SoFar) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
     """What makes runs of specs; before, it says what is known if that is more than the last time."""
     pool = inquiry.pool
     said: tuple[object, object] = None, []

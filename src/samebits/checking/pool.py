@@ -7,12 +7,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
@@ -24,13 +24,15 @@ from samebits.comparison.products import Products, Unlike, read_products, unlike
 from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
-from samebits.launch.process import Outcome, Runner
+from samebits.launch.process import Outcome, run_in
+from samebits.launch.signals import working_in
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
 from samebits.workspace.place import Place, is_in
+from samebits.workspace.trees import MOST_ENTRIES, volume
 from samebits.workspace.workspace import Workspace
 
 # No run of a check is waited for longer than this many times the first one, and none is given less than a minute.
@@ -40,9 +42,10 @@ PREPARATION_SECONDS = 10.0
 # So far apart begin runs that are compared with one another only: in seconds (Linux takes the load of the machine every
 # five), and as a share of what a run takes, for what changes slowly.
 APART_SECONDS, APART_SHARE = 5.5, 0.1
+# Of a copy that is larger than this it is said what is copied.
+LARGE_BYTES = 5 * 10**8
 
 Watch = Callable[[int, RunSpec, "Outcome | None", Path], None]
-AtEnd = Callable[[Outcome, Place], None]
 
 
 class BudgetSpentError(Exception):
@@ -51,13 +54,6 @@ class BudgetSpentError(Exception):
     def __init__(self, signal: int | None = None, trouble: SamebitsError | None = None) -> None:
         super().__init__(signal)
         self.signal, self.trouble = signal, trouble
-
-
-class _Job(NamedTuple):
-    number: int
-    plan: RunSpec
-    at_end: AtEnd | None = None
-    command: Command | None = None
 
 
 class RunPool:
@@ -70,6 +66,7 @@ class RunPool:
         causes: found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
         reads_products: what runs have made is kept with them.
+        at_end: called with every run as long as its place is there.
     """
 
     def __init__(
@@ -83,7 +80,6 @@ class RunPool:
         self.workspace = Workspace(home, request.isolation, request.share, replaced)
         self.runs: list[Run] = []
         self.cut_short: tuple[tuple[int, RunSpec], ...] = ()
-        self._runner = Runner(request.command, self.workspace)
         self._started = 0
         self.causes = 0
         self._limits: dict[str, float] = {}
@@ -93,6 +89,7 @@ class RunPool:
         self.seconds = 0.0
         self.remarks: list[str] = []
         self.reads_products = False
+        self.at_end: Callable[[Outcome, Place], None] = lambda *_: None
         self._compared: dict[tuple[int, int, bool], Divergence | None] = {}
         self._unlike: dict[tuple[int, int], list[Unlike]] = {}
 
@@ -105,16 +102,18 @@ class RunPool:
         """How many runs may be made side by side."""
         return self._fitting.room
 
-    def run(self, plan: RunSpec, at_end: AtEnd | None = None, command: Command | None = None) -> Run:
-        """One run, maybe of another command; `at_end` is called as long as its place is there."""
-        return self._all([_Job(self._started + 1, plan, at_end, command)])[0]
+    def run(self, plan: RunSpec, command: Command | None = None) -> Run:
+        """One run, maybe of another command."""
+        return self.run_all([plan], command)[0]
 
-    def run_all(self, plans: Sequence[RunSpec]) -> list[Run]:
+    def run_all(self, plans: Sequence[RunSpec], command: Command | None = None) -> list[Run]:
         """Several runs that do not depend on one another, as many side by side as there is room for.
 
         Raises:
             BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
         """
+        if len(plans) > self.left:
+            raise BudgetSpentError
         numbered = list(enumerate(plans, self._started + 1))
         paths = {number: str(self.path_of(number, plan)) for number, plan in numbered if plan.along is not None}
 
@@ -122,21 +121,20 @@ class RunPool:
             others = (path for other, path in paths.items() if other != number)
             return plan if plan.along is None else replace(plan, along=(*plan.along, *others))
 
-        return self._all([_Job(number, reading_along(number, plan)) for number, plan in numbered])
-
-    def _all(self, jobs: list[_Job]) -> list[Run]:
-        if len(jobs) > self.left:
-            raise BudgetSpentError
+        jobs = [(number, reading_along(number, plan)) for number, plan in numbered]
         self._began = time.monotonic() if self._began is None else self._began
         self._started += len(jobs)
         made: list[Run] = []
         try:
             while len(made) < len(jobs):
                 batch = jobs[len(made) : len(made) + self.room]
-                made += [self._keep(self._one(*batch))] if len(batch) == 1 else self._at_once(batch)
+                if len(batch) == 1:
+                    made.append(self._keep(self._one(*batch[0], command)))
+                else:
+                    made += self._at_once(batch, command)
         except KeyboardInterrupt as interrupt:
-            complete, begun = {run.id for run in self.runs}, (job[:2] for job in jobs)
-            self.cut_short = tuple(job for job in begun if job[0] not in complete and self.path_of(*job).exists())
+            complete = {run.id for run in self.runs}
+            self.cut_short = tuple(job for job in jobs if job[0] not in complete and self.path_of(*job).exists())
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
         return made
 
@@ -194,24 +192,24 @@ class RunPool:
         for roots in self.home.glob(f"*/*{ROOTS}"):
             remove(roots)
 
-    def _at_once(self, jobs: Sequence[_Job]) -> list[Run]:
+    def _at_once(self, jobs: Sequence[tuple[int, RunSpec]], command: Command | None) -> list[Run]:
         """Side by side; what met another one outside its copy of the folder is made again, by itself."""
-        apart = self._apart([job.plan for job in jobs])
+        apart = self._apart([plan for _, plan in jobs])
         with ThreadPoolExecutor(len(jobs)) as threads:
             running: list[Future[Run]] = []
             for job in jobs:
                 wait(running[-1:], apart)
-                running.append(threads.submit(self._one, job))
+                running.append(threads.submit(self._one, *job, command))
         trouble = next(filter(None, (one.exception() for one in running)), None)
         made = [one.result() for one in running if one.exception() is None]
         if trouble is None and any(run.facts.reached or _is_out_of_memory(run) for run in made):
             self._fitting.go_alone()
             for at, job in enumerate(jobs):
-                remove(self.path_of(*job[:2]))
-                made[at] = self._one(job)
+                remove(self.path_of(*job))
+                made[at] = self._one(*job, command)
             met = next((one.what for run in made for one in run.facts.reached), "")
             why = f"it shares {met} with the run at the same time" if met else "memory was short"
-            self.remarks += [f"run {job.number} was repeated alone: {why}" for job in jobs]
+            self.remarks += [f"run {number} was repeated alone: {why}" for number, _ in jobs]
         runs = [self._keep(run) for run in made]
         if trouble is not None:
             raise trouble
@@ -224,9 +222,8 @@ class RunPool:
         longest = max((run.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)
 
-    def _one(self, job: _Job) -> Run:
+    def _one(self, number: int, plan: RunSpec, command: Command | None) -> Run:
         """One run, read from its folder."""
-        number, plan, at_end, command = job
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         began, first_step, changed, products = time.time(), 0.0, set[str](), Products()
@@ -239,8 +236,7 @@ class RunPool:
 
         def finish(outcome: Outcome, place: Place) -> None:
             nonlocal products
-            if at_end is not None:
-                at_end(outcome, place)
+            self.at_end(outcome, place)
             carried = list(read_notes(path, Carried))
             # Written by a program that it started, or in C.
             if any(note.wrote is None for note in carried):
@@ -254,7 +250,8 @@ class RunPool:
                 self.workspace.keep(place, number)
 
         # Asked again and again: side by side, the others begin before the first run has ended.
-        outcome = self._runner.run(plan, path, lambda: self._limit(plan), waiting, finish, command)
+        own = command or self.request.command
+        outcome = run_in(self.workspace, own, plan, path, lambda: self._limit(plan), waiting, finish)
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)
         return Run(
@@ -320,6 +317,34 @@ class RunPool:
         if self.watch is not None:
             with self._lock:
                 self.watch(number, plan, outcome, path)
+
+
+@dataclass(frozen=True)
+class Around:
+    """The folder in which runs are made, what takes notes, and what shows how far the runs are."""
+
+    home: Path
+    announce: Callable[[str], None] = field(default=lambda _: None)
+    watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
+
+
+@contextmanager
+def pool_in(around: Around, request: CheckRequest, replaced: Mapping[str, bytes] | None = None) -> Iterator[RunPool]:
+    """What makes the runs of a command in a folder; afterwards only their recordings are left there.
+
+    Notes are announced where much is going to be copied, or a run does not come to a step for long; `replaced` are
+    files of the folder, and what its copies hold in their place.
+    """
+    with working_in(around.home), around.watching() as watch:
+        pool = RunPool(request, around.home, patient(around.announce, watch), replaced)
+        try:
+            survey = pool.workspace.survey
+            if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
+                size = f"{volume(survey.bytes)}, and links to {len(survey.linked)} files"
+                around.announce(f"note: every run gets a copy of {size}; leave data where it is with --share PATH")
+            yield pool
+        finally:
+            pool.close()
 
 
 def _is_out_of_memory(run: Run) -> bool:

@@ -78,75 +78,66 @@ class Outcome:
         return f"was killed by {known.get(-self.exit_code, f'signal {-self.exit_code}')}"
 
 
-class Runner:
-    """Makes runs of a command, each in a place of its own that the workspace gives it."""
+def run_in(
+    workspace: Workspace,
+    command: Command,
+    spec: RunSpec,
+    path: Path,
+    limit: Limit | None = None,
+    waiting: Callable[[], None] | None = None,
+    at_end: Callable[[Outcome, Place], None] | None = None,
+) -> Outcome:
+    """Run a command in a session of its own, its output in the run folder. None of its processes outlives it.
 
-    def __init__(self, command: Command, workspace: Workspace) -> None:
-        self.command, self.workspace = command, workspace
-
-    def run(
-        self,
-        spec: RunSpec,
-        path: Path,
-        limit: Limit | None = None,
-        waiting: Callable[[], None] | None = None,
-        at_end: Callable[[Outcome, Place], None] | None = None,
-        command: Command | None = None,
-    ) -> Outcome:
-        """Run the command in a session of its own, its output in the run folder. None of its processes outlives it.
-
-        Args:
-            spec: what the run is asked.
-            path: of the run folder to make.
-            limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked
-                again and again: it may be known only when another run has ended.
-            waiting: called about ten times a second meanwhile.
-            at_end: called as long as the place of the run is still there.
-            command: another one.
-        """
-        raise_if_signalled()
-        own = command or self.command
-        with self.workspace.place_for(spec) as place:
-            folder = _made(path, spec, own, place)
-            try:
-                outcome = self._ended(own, spec, folder, place, limit, waiting)
-                if at_end is not None:
-                    at_end(outcome, place)
-                return outcome
-            finally:
-                if asks_for_run_folder(own.argv):
-                    with contextlib.suppress(OSError):
-                        place.own_files.rename(path / FILES)
-
-    def _ended(
-        self,
-        command: Command,
-        spec: RunSpec,
-        folder: RunFolder,
-        place: Place,
-        limit: Limit | None,
-        waiting: Callable[[], None] | None,
-    ) -> Outcome:
-        manifest = _manifest(command, spec, place)
-        folder.write_manifest({**manifest, "status": "running"})
-        plan = Path(place.seen(str(folder.plan)))
-        argv = [*self.workspace.prefix(place), *place.words(command.argv)]
-        options = {"env": environment_of(spec, folder, place, os.environ), "cwd": place.copy if place.root else None}
+    Args:
+        workspace: gives it a place of its own.
+        command: to be run.
+        spec: what the run is asked.
+        path: of the run folder to make.
+        limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked
+            again and again: it may be known only when another run has ended.
+        waiting: called about ten times a second meanwhile.
+        at_end: called as long as the place of the run is still there.
+    """
+    raise_if_signalled()
+    with workspace.place_for(spec) as place:
+        folder, manifest = _begun(path, spec, command, place)
+        argv = [*workspace.prefix(place), *place.words(command.argv)]
         try:
-            with streams_of(folder) as (streams, begun), contextlib.ExitStack() as stack:
-                start = time.perf_counter()
-                with spec.starting():
-                    process = stack.enter_context(supervised(argv, **options, **streams))
-                begun()
-                exceeded = _wait(process, limit, waiting, UnenteredProcesses(folder, plan, process.pid))
-                seconds = time.perf_counter() - start
-        except BaseException:
-            with contextlib.suppress(StorageError):
-                folder.write_manifest({**manifest, "status": "interrupted"})
-            raise
-        outcome = _outcome(folder, spec, process.returncode, seconds, exceeded)
-        folder.write_manifest({**manifest, **_ending(outcome)})
-        return outcome
+            try:
+                outcome = _ended(argv, spec, folder, place, limit, waiting)
+            except BaseException:
+                with contextlib.suppress(StorageError):
+                    folder.write_manifest({**manifest, "status": "interrupted"})
+                raise
+            folder.write_manifest({**manifest, **_ending(outcome)})
+            if at_end is not None:
+                at_end(outcome, place)
+            return outcome
+        finally:
+            if asks_for_run_folder(command.argv):
+                with contextlib.suppress(OSError):
+                    place.own_files.rename(path / FILES)
+
+
+def _ended(
+    argv: list[str],
+    spec: RunSpec,
+    folder: RunFolder,
+    place: Place,
+    limit: Limit | None,
+    waiting: Callable[[], None] | None,
+) -> Outcome:
+    options = {"env": environment_of(spec, folder, place, os.environ), "cwd": place.copy if place.root else None}
+    with streams_of(folder) as (streams, begun), contextlib.ExitStack() as stack:
+        start = time.perf_counter()
+        with spec.starting():
+            process = stack.enter_context(supervised(argv, **options, **streams))
+        begun()
+        unentered = UnenteredProcesses(folder, Path(place.seen(str(folder.plan))), process.pid)
+        exceeded = _wait(process, limit, waiting, unentered)
+        seconds = time.perf_counter() - start
+    return _outcome(folder, spec, process.returncode, seconds, exceeded)
 
 
 def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
@@ -155,9 +146,7 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     Once it has run, its own status counts for more than ours: an error of storage is then in the outcome.
     """
     place = Place(os.getcwd(), str(path.absolute() / FILES))
-    folder = _made(path, plan, command, place)
-    manifest = _manifest(command, plan, place)
-    folder.write_manifest({**manifest, "status": "running"})
+    folder, manifest = _begun(path, plan, command, place)
     start = time.perf_counter()
     with signals_passed_on() as relay:
         # What the shell opened for the command, such as <(...), is the command's.
@@ -185,7 +174,8 @@ def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapp
     return {**own, **spec.environment(environ), **inside}
 
 
-def _made(path: Path, spec: RunSpec, command: Command, place: Place) -> RunFolder:
+def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> tuple[RunFolder, Manifest]:
+    """The folder of a run, and what its manifest says from the beginning."""
     folder = RunFolder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -195,7 +185,9 @@ def _made(path: Path, spec: RunSpec, command: Command, place: Place) -> RunFolde
         folder.plan.write_text(json.dumps(_as_seen(to_data(spec), place), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
-    return folder
+    manifest = _manifest(command, spec, place)
+    folder.write_manifest({**manifest, "status": "running"})
+    return folder, manifest
 
 
 def _as_seen(data: object, place: Place) -> object:

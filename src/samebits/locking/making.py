@@ -12,6 +12,7 @@ from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
 from samebits.checking.experiments import check_in
 from samebits.checking.plan import CheckRequest
+from samebits.checking.pool import Around
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
@@ -21,7 +22,7 @@ from samebits.locking.digests import expected_of
 from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.running import Around, Ran, RunOptions, read_run, run_once
+from samebits.locking.running import Ran, RunOptions, run_once
 from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
@@ -119,7 +120,7 @@ def lock_entry(
     ran = None
     if repeats != "unchecked":
         asked_first = replace(asked, quick=repeats == "looked")
-        check = check_in(around.home, asked_first, around.announce, watching=around.watching())
+        check = check_in(around, asked_first)
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
             why = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
@@ -128,7 +129,7 @@ def lock_entry(
         # In which nothing was treated but what is pinned, and that went as far as is locked.
         alone = [run for run in check.whole if run.role in _CONTROLS]
         if repeats == "checked" and alone and not entry.artifacts:
-            ran = read_run(RunFolder(alone[-1].folder), entry.max_steps)
+            ran = Ran(RunFolder(alone[-1].folder), entry.max_steps)
     if ran is None:
         ran = run_once(asked, entry, around, "lock")
     trouble = ran.trouble

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from signal import SIGINT
 
 from samebits.base.errors import SamebitsError, ScriptFailedError
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import BudgetSpentError, RunPool, Watch
+from samebits.checking.pool import Around, BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, stopped_after
 from samebits.launch.signals import working_in
-from samebits.launch.supervised import unentered
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
@@ -33,27 +32,56 @@ from samebits.workspace.workspace import Isolation
 
 @dataclass(frozen=True)
 class Ran:
-    """A run, as far as it is locked or held against a lock.
+    """A run, as far as it is locked or held against a lock; read from its folder.
 
     Attributes:
+        most_steps: that it was to take; 0 where it was to go to its end.
         artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
-        files: the user's, that were imported, or read as text before the first step; absolute.
-        variables: of the environment that the user's lines asked for: name → digest of the value.
-        is_whole: it ended by itself, or after the step that it was to end after.
+        compared: where these lay, as absolute paths, but for `{run}`.
         trouble: why it cannot be judged.
-        unentered: processes that could not be entered, in words.
     """
 
     folder: RunFolder
-    recordings: Sequence[Recording]
-    environment: Environment
+    most_steps: int = 0
     artifacts: Mapping[str, str | None] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    is_whole: bool = True
+    compared: Collection[str] = ()
     trouble: SamebitsError | None = None
-    unentered: tuple[str, ...] = ()
-    not_observed: tuple[str, ...] = ()
+
+    @cached_property
+    def recordings(self) -> Sequence[Recording]:
+        return self.folder.recordings()
+
+    @cached_property
+    def environment(self) -> Environment:
+        return noted_environment(self.folder.path)
+
+    @property
+    def files(self) -> set[str]:
+        """The user's, that were imported, or read as text before the first step; absolute."""
+        return {path for note in read_notes(self.folder.path, Files) for path in (*note.files, *note.texts)}
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """Of the environment that the user's lines asked for: name → digest of the value."""
+        # What the launcher or the script itself has set is no setting of the user's, and differs from rank to rank.
+        asked = [(note.name, note.digest) for note in read_notes(self.folder.path, Variable)]
+        return {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)}
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether it came to its own end, or to the step that it was to come to."""
+        manifest, end = self.folder.manifest(), stopped_after(self.folder)
+        ended = manifest.get("status") in ("ended", "stopped") and manifest.get("exit_code", 0) == 0
+        if end is not None:
+            return ended and end + 1 == self.most_steps
+        return ended and all(recording.complete for recording in self.recordings)
+
+    @property
+    def not_observed(self) -> tuple[str, ...]:
+        place = read_place(self.folder.path)
+        start, steps = place.start if place else "", max((one.steps for one in self.recordings), default=0)
+        streams = streams_of([self.recordings]) if self.recordings else ()
+        return not_seen([self.folder.path], streams, steps, lambda note: note.beside(self.compared, start))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +104,6 @@ class RunOptions:
             isolation=self.isolation,
             strict=True,  # what is locked is all that is recorded
         )
-
-
-@dataclass(frozen=True)
-class Around:
-    """The folder in which runs are made, what takes notes, and what shows how far runs are."""
-
-    home: Path
-    announce: Callable[[str], None] = field(default=lambda _: None)
-    watching: Callable[[], AbstractContextManager[Watch | None]] = field(default=nullcontext)
 
 
 def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, name: str = "") -> Ran:
@@ -110,8 +129,9 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
 
     with working_in(around.home), around.watching() as watch:
         pool = RunPool(request, home, watch)
+        pool.at_end = digest
         try:
-            run = pool.run(request.base(role), digest)
+            run = pool.run(request.base(role))
         except BudgetSpentError as spent:
             # `working_in` says what that means for the whole.
             raise KeyboardInterrupt(spent.signal or SIGINT) from spent
@@ -120,56 +140,12 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):
         trouble = ScriptFailedError(trouble.message.replace("in 1 of 1 runs ", ""), trouble.hint)
-    return replace(read_run(run.folder, request.max_steps or 0, made, compared), trouble=trouble)
+    return Ran(run.folder, entry.max_steps, made, compared, trouble)
 
 
 def folder_name(name: str) -> str:
     """An entry's name, made safe for a folder."""
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
-
-
-def read_run(
-    folder: RunFolder,
-    most_steps: int,
-    artifacts: Mapping[str, str | None] | None = None,
-    compared: Collection[str] = (),
-) -> Ran:
-    """What a run folder says.
-
-    Args:
-        folder: of the run.
-        most_steps: that it was to take; 0 where it was to go to its end.
-        artifacts: that it made.
-        compared: where they lay, as absolute paths, but for `{run}`.
-    """
-    recordings = folder.recordings()
-    files = {path for note in read_notes(folder.path, Files) for path in (*note.files, *note.texts)}
-    # What the launcher or the script itself has set is no setting of the user's, and differs from rank to rank.
-    asked = [(note.name, note.digest) for note in read_notes(folder.path, Variable)]
-    place = read_place(folder.path)
-    streams = streams_of([recordings]) if recordings else ()
-    start, steps = place.start if place else "", max((one.steps for one in recordings), default=0)
-    return Ran(
-        folder,
-        recordings,
-        noted_environment(folder.path),
-        artifacts or {},
-        tuple(sorted(files)),
-        {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)},
-        _is_whole(folder, most_steps),
-        unentered=tuple(unentered(folder)),
-        not_observed=not_seen([folder.path], streams, steps, lambda note: note.beside(compared, start)),
-    )
-
-
-def _is_whole(folder: RunFolder, most_steps: int) -> bool:
-    """Whether it came to its own end, or to the step that it was to come to."""
-    manifest = folder.manifest()
-    end = stopped_after(folder)
-    ended = manifest.get("status") in ("ended", "stopped") and manifest.get("exit_code", 0) == 0
-    if end is not None:
-        return ended and end + 1 == most_steps
-    return ended and all(recording.complete for recording in folder.recordings())
 
 
 def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str, str | None]:

@@ -21,8 +21,10 @@ from samebits.base.errors import (
 )
 from samebits.base.version import __version__
 from samebits.checking.plan import CheckRequest
+from samebits.checking.pool import Around
 from samebits.comparison.locate import first_divergence
 from samebits.factors.pinning import settings_from
+from samebits.launch.supervised import unentered
 from samebits.locking.code import changes_since, code_of, files_in
 from samebits.locking.comparing import (
     HeldAgainst,
@@ -36,7 +38,7 @@ from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.making import NO_ENVIRONMENT, changed, lock_entry
-from samebits.locking.running import Around, Ran, RunOptions, folder_name, read_run, recorded_artifacts, run_once
+from samebits.locking.running import Ran, RunOptions, folder_name, recorded_artifacts, run_once
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified, VerifyKind
 from samebits.runfolder.folder import Manifest, RunFolder
 
@@ -82,7 +84,7 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
         name = _entry_for(content, request.names, folder)
         entry = content.entry(name)
         _need_the_same_run(name, entry, folder.manifest(), folder.path)
-        ran = read_run(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
+        ran = Ran(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
         return EntriesVerified(request.lockfile, (_judged(content, name, entry, ran),))
     entries = {name: content.entry(name) for name in request.names or sorted(content.runs)}
     found = []
@@ -181,9 +183,10 @@ def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence],
         agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
         why = f"the run ended early: {agreed}, and {locked.steps} are locked"
         return replace(found, error=ran.trouble or RecordingError(why, "let it run to its end, or see what ended it"))
-    if ran.unentered:
+    elsewhere = unentered(ran.folder)
+    if elsewhere:
         hint = "what it did is not known; give the command that samebits can enter"
-        return replace(found, error=LockfileError(f"all that was recorded agrees; but {ran.unentered[0]}", hint))
+        return replace(found, error=LockfileError(f"all that was recorded agrees; but {elsewhere[0]}", hint))
     unseen = [path for path in locked.artifacts if path not in ran.artifacts]
     notes = tuple(f"{path} was not compared: the recording does not hold it" for path in unseen)
     return replace(found, kind="same", notes=(*found.notes, *notes))

@@ -25,7 +25,7 @@ from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import first_divergence
 from samebits.launch.machine import SHARED, free_bytes
-from samebits.launch.process import Outcome, Runner
+from samebits.launch.process import Outcome
 from samebits.pricing.decisions import (
     ROUNDS,
     UNKNOWN_FIT,
@@ -67,16 +67,11 @@ class _Measuring:
     def __init__(self, request: CostRequest, home: Path, announce: Announce) -> None:
         self.request, self.home, self.announce = request, home, announce
         self.pool = RunPool(request, home, self._watch)
-        self.runner = Runner(request.command, self.pool.workspace)
         self.threads = ThreadPoolExecutor(64)
         self.began = time.monotonic()
         self.deadline = self.began + request.budget
-        self.block = 1
         self.arms: dict[str, Arm] = {}
-        self.shapes = 0
-        self.baseline: Price | None = None
-        self.prices: list[Price] = []
-        self.impossible: tuple[tuple[str, str], ...] = ()
+        self.found = Costs(str(request.command), home, recorded_steps=request.warm_up, block_steps=1)
         # Wall time from one run's start to its readiness, alone on the machine.
         self.start_seconds = 0.0
 
@@ -92,20 +87,10 @@ class _Measuring:
 
     def so_far(self, number: int | None = None) -> Costs:
         """What is known: of a measurement that a signal ended, the prices of those that had all their turns."""
-        return Costs(
-            command=str(self.request.command),
-            home=self.home,
-            plain=self.baseline,
-            prices=tuple(self.prices),
-            impossible=self.impossible,
-            recorded_steps=self.request.warm_up,
-            block_steps=self.block,
-            shapes=self.shapes,
-            wall_seconds=time.monotonic() - self.began,
-            error=None if number is None else InterruptError.by(number, self.home),
-            signal=number,
-            ran=() if number is None else tuple(self.arms),
-        )
+        found = replace(self.found, wall_seconds=time.monotonic() - self.began)
+        if number is None:
+            return found
+        return replace(found, error=InterruptError.by(number, self.home), signal=number, ran=tuple(self.arms))
 
     def _costs(self) -> Costs:
         plain = self._first()
@@ -120,8 +105,8 @@ class _Measuring:
         error = too_small_a_budget(self.request.budget, self._left(), self.start_seconds)
         if error is not None:
             raise error
-        self.shapes = ready["shapes"]
-        self.block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
+        block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
+        self.found = replace(self.found, shapes=ready["shapes"], block_steps=block)
         wanted, impossible = candidates(self.request, ready["used"])
         at_once = 1 if SHARED.intersection(ready["used"]) else self.request.jobs
         wanted, left_out = affordable(wanted, self._left(), self.start_seconds, at_once)
@@ -129,19 +114,18 @@ class _Measuring:
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
         self._measure(wanted, plain, until)
         if self._left() >= 3 * self.start_seconds:
-            self._measure(cheaper(self.prices), None, self.deadline)
+            self._measure(cheaper(self.found.prices), None, self.deadline)
         self._need_blocks(plain)
-        self.prices += left_out
-        self.impossible = tuple(impossible)
+        self.found = replace(self.found, prices=(*self.found.prices, *left_out), impossible=tuple(impossible))
         return self.so_far()
 
     def _need_blocks(self, plain: Arm) -> None:
         if plain.has_ended and not plain.seconds:
             raise NothingTrainedError(
                 "the script ended before a block of steps could be timed",
-                f"let it take more steps than {self.request.warm_up} to warm up and {self.block} to time",
+                f"let it take more steps than {self.request.warm_up} to warm up and {self.found.block_steps} to time",
             )
-        if self.baseline is None or self.baseline.failure or not plain.seconds:
+        if self.found.plain is None or self.found.plain.failure or not plain.seconds:
             raise BudgetError(
                 f"the budget of {self.request.budget:g} s was over before a block of steps could be timed",
                 f"give --budget {math.ceil(2 * self.request.budget)} or more, or fewer factors with --factor",
@@ -154,7 +138,7 @@ class _Measuring:
         # It waits while others start; only one that is not ended otherwise is ended by this.
         timeout = max(1.0, self._left()) + 10 * self.start_seconds + 60
         path = self.home / f"turns-{len(self.arms) + 1}-{candidate.label.replace(',', '').replace(' ', '-')}"
-        arm = Arm(candidate.plan(self.request, paced=True), path, self.runner, self.threads, timeout)
+        arm = Arm(candidate.plan(self.request, paced=True), path, self.pool, self.threads, timeout)
         label = candidate.label if candidate.label not in self.arms else f"{candidate.label}, again"
         self.arms[label] = arm
         arm.wait_until_ready(self.deadline, partial(self.announce, doing or f"starting: {candidate.label}"))
@@ -205,21 +189,19 @@ class _Measuring:
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
             first = plain if number == 0 and plain is not None else self._arm(NATURAL)
             arms = [first, *map(self._arm, group)]
-            again = self._again([*([] if self.baseline else [NATURAL]), *group])
+            again = self._again([*([] if self.found.plain else [NATURAL]), *group])
             self._take_turns([arm for arm in arms if arm.ready is not None], until)
-            prices = [
-                self._price(one, arm, first, again.get(one.label))
-                for one, arm in zip((NATURAL, *group), arms, strict=True)
-            ]
-            self.baseline = self.baseline or prices[0]
-            self.prices += prices[1:]
+            measured = zip((NATURAL, *group), arms, strict=True)
+            prices = [self._price(one, arm, first, again.get(one.label)) for one, arm in measured]
+            plain_price = self.found.plain or prices[0]
+            self.found = replace(self.found, plain=plain_price, prices=(*self.found.prices, *prices[1:]))
 
     def _take_turns(self, arms: list[Arm], until: float) -> None:
         """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""
         for turn in range(ROUNDS):
             start = turn % len(arms) if arms else 0
             for arm in arms[start:] + arms[:start]:
-                if arm.has_more and not arm.take(self.block, self.deadline) and arm is arms[0]:
+                if arm.has_more and not arm.take(self.found.block_steps, self.deadline) and arm is arms[0]:
                     return
             self.announce(f"timing: block {turn + 1} of up to {ROUNDS}")
             if is_enough(turn + 1, [arm.has_more for arm in arms[1:]], time.monotonic() > until):

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from samebits.checking.facts import read_facts
+from samebits.checking.pool import RunPool
 from samebits.checking.verdict import Run
-from samebits.launch.process import Outcome, Runner
+from samebits.launch.process import Outcome, run_in
 from samebits.runfolder.spec import DONE, GO, RunSpec
 
 
@@ -31,7 +32,7 @@ class Arm:
         has_ended: its script ended by itself when it had its turn.
     """
 
-    def __init__(self, spec: RunSpec, path: Path, runner: Runner, threads: ThreadPoolExecutor, timeout: float) -> None:
+    def __init__(self, spec: RunSpec, path: Path, pool: RunPool, threads: ThreadPoolExecutor, timeout: float) -> None:
         self.path = path
         path.mkdir(parents=True)
         for name in (GO, DONE):
@@ -44,14 +45,15 @@ class Arm:
         self.peak_bytes = 0
         self.has_more, self.has_ended = True, False
         self._is_given_up = False
-        self.run: Future[Outcome] = threads.submit(runner.run, spec, path, timeout, self._go_on)
+        self.run: Future[Outcome] = threads.submit(
+            run_in, pool.workspace, pool.request.command, spec, path, timeout, self._go_on
+        )
 
-    def wait_until_ready(self, deadline: float, waiting: Callable[[], None]) -> bool:
-        """Whether it has taken its first steps; False if it ended, or the time was over, before."""
+    def wait_until_ready(self, deadline: float, waiting: Callable[[], None]) -> None:
+        """Until it has taken its first steps, or has ended, or the time is over."""
         self.ready = self._answer(deadline, waiting)
         if self.ready is not None:
             self.peak_bytes = self.ready["peak_bytes"]
-        return self.ready is not None
 
     def take(self, steps: int, deadline: float) -> bool:
         """Let it take `steps`; False when its script ended meanwhile."""

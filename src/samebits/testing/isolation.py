@@ -14,7 +14,7 @@ from samebits.base.errors import RecordingError, ScriptFailedError
 from samebits.base.records import from_data, to_data
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
-from samebits.launch.process import Runner
+from samebits.launch.process import run_in
 from samebits.runfolder.spec import RunSpec
 from samebits.testing.repeats import RecordedCall, is_complete, read_call
 from samebits.testing.seeding import is_generator
@@ -57,7 +57,7 @@ def isolated_call(folder: Path, test: str, args: Sequence[str], settings: Mappin
     words = (sys.executable, "-m", "samebits.testing.isolation", *args, *own)
     plan = RunSpec("test", others, record=False)
     # The test is one of the user's, and belongs where it stands.
-    outcome = Runner(Command(words, words, None), Workspace(folder, "none")).run(plan, folder / "process")
+    outcome = run_in(Workspace(folder, "none"), Command(words, words), plan, folder / "process")
     printed = outcome.folder.stdout.read_text(errors="replace")
     lines = (folder / _REPORTS).read_text(encoding="utf-8").splitlines() if (folder / _REPORTS).exists() else []
     reports = [json.loads(line) for line in lines]

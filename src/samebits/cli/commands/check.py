@@ -11,9 +11,10 @@ import click
 
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
-from samebits.checking.experiments import check_in, pool_in
+from samebits.checking.experiments import check_in
 from samebits.checking.mending import need_to_fix
 from samebits.checking.plan import CheckRequest, check_request, first_runs
+from samebits.checking.pool import Around, pool_in
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.report.experiment import experiment_in, experiment_text
@@ -100,7 +101,8 @@ def command(
         options.answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)
-    verdict = check_in(home, request, options.say, progress(), lambda known: options.say(so_far_text(known)))
+    around = Around(home, options.say, progress)
+    verdict = check_in(around, request, lambda known: options.say(so_far_text(known)))
     options.keep_answer(home, "check", verdict)
     text = form.answer("check", verdict) if form.IS_DATA or verbose else check_told(verdict).brief
     if verbose and verdict.runs and not form.IS_DATA:
@@ -125,7 +127,7 @@ def _check_against(
     find_form(name_of(form), "against")
     sides = sides_of(request, given)
     home = new_home(out, keep)
-    with pool_in(home, request, options.say, progress()) as pool:
+    with pool_in(Around(home, options.say, progress), request) as pool:
         found = run_against(request, sides, pool)
     options.keep_answer(home, "against", found)
     is_partial = found.divergent is not None

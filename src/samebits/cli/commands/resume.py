@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.checking.experiments import pool_in
+from samebits.checking.pool import Around, pool_in
 from samebits.cli import options
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
@@ -70,7 +70,7 @@ def command(
     held = settings_from([*(pins or config.pin)])
     request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))
     home = new_home(out, config.keep)
-    with pool_in(home, request, options.say, progress()) as pool:
+    with pool_in(Around(home, options.say, progress), request) as pool:
         found = run_resume(request, pool)
     options.keep_answer(home, "resume", found)
     is_partial = any(trial.compared for trial in found.trials)

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from samebits.checking.pool import Around
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import need_to_write
-from samebits.locking.running import Around
 from samebits.locking.verifying import VerifyRequest, verify
 from samebits.report.forms import Form
 from samebits.report.progress import progress
