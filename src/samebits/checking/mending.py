@@ -24,6 +24,8 @@ from samebits.runfolder.notes import Observed, read_notes
 # How many patches are tried: the way that fits a script best may not be enough, and a cause may hide another one.
 MOST_PROOFS = 3
 Checked = tuple[CheckVerdict, "Mending"]
+# Checks with some files replaced, in a folder of its own.
+CheckAgain = Callable[[Path, CheckRequest, Mapping[str, bytes]], Checked]
 
 
 @dataclass(frozen=True)
@@ -132,20 +134,8 @@ def file_of(pool: RunPool, path: str) -> Original:
     return original(real, content)
 
 
-def patched(
-    found: Checked,
-    request: CheckRequest,
-    home: Path,
-    check_again: Callable[[Path, CheckRequest, Mapping[str, bytes]], Checked],
-) -> CheckVerdict:
-    """The verdict with a patch; proved and applied, where that was asked for.
-
-    Args:
-        found: what a check found.
-        request: of the check.
-        home: its folder.
-        check_again: checks with some files replaced, in a folder of its own.
-    """
+def patched(found: Checked, request: CheckRequest, home: Path, check_again: CheckAgain) -> CheckVerdict:
+    """The verdict that a check in this folder found, with a patch; proved and applied, where that was asked for."""
     verdict, mending = found
     draft = patch(mending.wanted, mending.files)
     is_asked = bool(request.patch) and verdict.kind == "different"
@@ -170,11 +160,7 @@ def patched(
 
 
 def _proved(
-    draft: Draft,
-    mending: Mending,
-    request: CheckRequest,
-    home: Path,
-    check_again: Callable[[Path, CheckRequest, Mapping[str, bytes]], Checked],
+    draft: Draft, mending: Mending, request: CheckRequest, home: Path, check_again: CheckAgain
 ) -> tuple[Patch, Draft, CheckVerdict]:
     """The patch with which the script repeats, or else the last one that was tried, and what the check of it said."""
     attempt = 0
@@ -196,9 +182,9 @@ def _proved(
         if own.proven or proof.signal is not None:
             break
         further = patch(then.wanted, then.files)
-        again = {one.factor for one in draft.mends if find(one.factor).fixed_once} & {
-            one.factor for one in further.mends
-        }
+        again = {one.factor for one in further.mends}.intersection(
+            one.factor for one in draft.mends if find(one.factor).fixed_once
+        )
         if further.changes and not again:
             draft = _composed(draft, further)
             continue

@@ -185,19 +185,15 @@ def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) ->
 
 
 def released_run(pinned: RunSpec, names: Sequence[str], variant: int) -> RunSpec:
-    """The pinned run with some factors changed on purpose, in the same way each time."""
-    plan = pinned.with_settings({name: Setting("varied", variant=variant, steady=True) for name in names})
-    return replace(plan, role=f"{_together(names)} released")
+    """The pinned run with some factors changed on purpose, in the same way each time.
 
-
-def natural_run(pinned: RunSpec, names: Sequence[str]) -> RunSpec:
-    """The pinned run with some factors left alone, for those whose settings have bits of their own."""
-    plan = pinned.with_settings({name: Setting() for name in names})
-    return replace(plan, role=f"{_together(names)} left alone")
-
-
-def _together(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
+    With variant 0 they are left alone, as those are whose settings have bits of their own.
+    """
+    own = Setting("varied", variant=variant, steady=True) if variant else Setting()
+    which = " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
+    return replace(
+        pinned.with_settings(dict.fromkeys(names, own)), role=f"{which} {'released' if variant else 'left alone'}"
+    )
 
 
 def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], variant: int = RELEASED) -> RunSpec:

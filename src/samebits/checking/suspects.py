@@ -390,9 +390,8 @@ class Lineup:
         return {(name, one): plans.keeping_nothing(self._plan(Release((name,), one))) for one in variants}
 
     def _plan(self, release: Release) -> RunSpec:
-        if release.variant == 0:
-            return plans.natural_run(self._baseline.spare, release.names)
-        return plans.released_run(self._baseline.plan, release.names, release.variant)
+        pinned = self._baseline.plan if release.variant else self._baseline.spare
+        return plans.released_run(pinned, release.names, release.variant)
 
 
 def _is_algorithm(name: str) -> bool:

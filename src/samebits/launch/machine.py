@@ -43,12 +43,12 @@ class Fitting:
     def __init__(self, most: int, *, as_fits: bool, is_same_path: bool) -> None:
         self._most = most if is_same_path or not as_fits else 1
         self._fits = 1 if as_fits else most
-        self._is_known, self._reached, self._is_alone = not as_fits, False, False
+        self._is_known, self._reached = not as_fits, False
         self._seconds_before, _ = needed()
 
     @property
     def room(self) -> int:
-        return 1 if self._reached or self._is_alone else self._fits
+        return 1 if self._reached else self._fits
 
     def learn(self, used: frozenset[str] | None, seconds: float, *, reached: bool) -> None:
         """Take up what a run of `seconds` has shown; what it used is None where that is not known."""
@@ -66,7 +66,7 @@ class Fitting:
 
     def go_alone(self) -> None:
         """From now on runs are made one after the other."""
-        self._is_alone = True
+        self._fits = 1
 
 
 def cores(proc: Path = PROC, groups: Path = GROUPS) -> int:
