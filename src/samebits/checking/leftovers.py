@@ -84,11 +84,6 @@ def described(one: Carried, count: int = 1) -> str:
     return f"{asks}{f', and {count - 1} more' if count > 1 else ''}"
 
 
-def inside(run: Run, folder: str) -> list[Carried]:
-    """What a run has carried in the working folder."""
-    return [one for one in run.facts.carried if is_in(one.written, folder)]
-
-
 def outside(run: Run, folder: str) -> list[Carried]:
     """What a run has carried in other folders."""
     return [one for one in run.facts.carried if not is_in(one.written, folder)]
@@ -97,7 +92,7 @@ def outside(run: Run, folder: str) -> list[Carried]:
 def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | None]:
     """Whether a run does something else where one of these, which agree, was; None if it need not be asked."""
     kept = next((run for run in base if run.id == inquiry.pool.workspace.left_by), None)
-    carried = [] if kept is None else inside(kept, inquiry.folder)
+    carried = [] if kept is None else [one for one in kept.facts.carried if is_in(one.written, inquiry.folder)]
     if kept is None or not carried or not inquiry.left:
         return None
     spec = replace(

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -335,16 +335,16 @@ def pool_in(around: Around, request: CheckRequest, replaced: Mapping[str, bytes]
     Notes are announced where much is going to be copied, or a run does not come to a step for long; `replaced` are
     files of the folder, and what its copies hold in their place.
     """
-    with working_in(around.home), around.watching() as watch:
-        pool = RunPool(request, around.home, patient(around.announce, watch), replaced)
-        try:
-            survey = pool.workspace.survey
-            if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
-                size = f"{volume(survey.bytes)}, and links to {len(survey.linked)} files"
-                around.announce(f"note: every run gets a copy of {size}; leave data where it is with --share PATH")
-            yield pool
-        finally:
-            pool.close()
+    with (
+        working_in(around.home),
+        around.watching() as watch,
+        closing(RunPool(request, around.home, patient(around.announce, watch), replaced)) as pool,
+    ):
+        survey = pool.workspace.survey
+        if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
+            size = f"{volume(survey.bytes)}, and links to {len(survey.linked)} files"
+            around.announce(f"note: every run gets a copy of {size}; leave data where it is with --share PATH")
+        yield pool
 
 
 def _is_out_of_memory(run: Run) -> bool:

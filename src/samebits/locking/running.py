@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -127,16 +128,13 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
             # What lay there before is no work of this run.
             made[path] = digest_at(file) if is_written(file, began) else None
 
-    with working_in(around.home), around.watching() as watch:
-        pool = RunPool(request, home, watch)
+    with working_in(around.home), around.watching() as watch, closing(RunPool(request, home, watch)) as pool:
         pool.at_end = digest
         try:
             run = pool.run(request.base(role))
         except BudgetSpentError as spent:
             # `working_in` says what that means for the whole.
             raise KeyboardInterrupt(spent.signal or SIGINT) from spent
-        finally:
-            pool.close()
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):
         trouble = ScriptFailedError(trouble.message.replace("in 1 of 1 runs ", ""), trouble.hint)

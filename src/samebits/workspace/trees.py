@@ -89,12 +89,13 @@ class Copying:
             folder = waiting.popleft()
             target = self.target + folder[len(self.source) :]
             try:
-                listed = [one for one in os.scandir(folder) if self._is_copied(one)]
+                entries_here = os.scandir(folder)
+                listed = [entry for entry in entries_here if entry.name != OWN and entry.path not in self.left_out]
             except OSError as error:
                 found.lost.append(f"{folder}: {error.strerror}")
                 continue
             is_too_much = self.mounted and entries + len(listed) > MOST_ENTRIES
-            is_environment = self._is_environment(listed)
+            is_environment = any(entry.name in _ENVIRONMENTS for entry in listed)
             if folder != self.source and (is_too_much or is_environment):
                 # A mere link would be no folder to those who go through all folders.
                 os.rmdir(target)
@@ -124,12 +125,6 @@ class Copying:
         for folder, target in reversed(made):
             _like(folder, target)
         return found
-
-    def _is_copied(self, entry: os.DirEntry[str]) -> bool:
-        return entry.name != OWN and entry.path not in self.left_out
-
-    def _is_environment(self, listed: Iterable[os.DirEntry[str]]) -> bool:
-        return any(entry.name in _ENVIRONMENTS for entry in listed)
 
     def _show(self, path: str, own: str) -> None:
         """A path that is shown as it is: a link, or a place to mount it at."""
