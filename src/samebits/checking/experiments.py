@@ -43,6 +43,7 @@ from samebits.launch.supervised import unentered
 from samebits.lint.linting import lint
 from samebits.lint.rule import find_rule
 from samebits.lint.seeds import find_seed_arguments
+from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Observed, Replaced, Seeded, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import shown_size
@@ -172,8 +173,9 @@ def _verdict(
 ) -> CheckVerdict:
     """What every verdict says of its runs, and nothing of what they showed."""
     request, pool = inquiry.request, inquiry.pool
-    whole = [run for run in pool.runs if run.id in alike] or whole_runs(pool.runs)
-    streams = streams_of(run.folder.recordings() for run in whole)
+    records = tuple(run.record for run in pool.runs)
+    whole = [run for run in records if run.id in alike] or whole_runs(records)
+    streams = streams_of(RunFolder(run.folder).recordings() for run in whole)
     kept = _kept_by_program(pool.runs)
     unvaried = [f"not varied, because the script sets it itself: {', '.join(kept)}"] if kept else []
     return CheckVerdict(
@@ -181,7 +183,7 @@ def _verdict(
         command=str(request.command),
         options=request.options,
         home=pool.home,
-        runs=tuple(run.record for run in pool.runs),
+        runs=records,
         varied=tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
         pinned=tuple(in_order(request.pins)),
         left_out=tuple(inquiry.left_out),
@@ -391,7 +393,7 @@ def _rules_of(cause: Cause, said: set[tuple[str, int, str]]) -> set[str]:
 
 def _outside(inquiry: Inquiry, found: Found) -> list[str]:
     """What runs carried from one to the next in other folders, where no experiment can tell whether it matters."""
-    runs = [run for run in inquiry.pool.runs if run.begins != "left"]
+    runs = [run for run in inquiry.pool.runs if run.plan.begins != "left"]
     carried = {one.path: one for run in runs for one in outside(run, inquiry.folder) if one.wrote is not None}
     if found.error is not None or (found.left is not None and found.left.is_outside):
         return []

@@ -113,7 +113,7 @@ class Inquiry:
     def may_compare(self, a: Run, b: Run) -> bool:
         """Whether what they made is to be compared: both came to their end, or were ended after one step."""
         ends = [run.stopped_after for run in (a, b)]
-        return a.succeeded and b.succeeded and ends[0] == ends[1] and "left" not in (a.begins, b.begins)
+        return a.succeeded and b.succeeded and ends[0] == ends[1] and "left" not in (a.plan.begins, b.plan.begins)
 
     def doubt(self, divergent: DivergentRuns) -> None:
         """Two runs treated alike diverge there: the earliest such place counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from samebits.base.errors import SamebitsError, exit_code_of
 from samebits.base.records import published
@@ -27,7 +27,6 @@ VerdictKind = Literal["same", "different", "undecided"]
 Treated = Literal["pinned", "varied", "witnessed"]
 WATCHING: Final = "watching"
 WITNESSED: Final = "witnessed"
-AnyRun = TypeVar("AnyRun", "Run", "RunRecord")
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,6 @@ class Run(Outcome):
     trouble: SamebitsError | None = None
     silence: SamebitsError | None = None
     products: Products = field(default_factory=Products)
-
-    @property
-    def begins(self) -> Beginning:
-        return self.plan.begins
 
     @property
     def ending(self) -> str:
@@ -82,7 +77,7 @@ class Run(Outcome):
             timed_out=self.timed_out,
             stopped=self.stopped,
             ranks=self.ranks,
-            begins=self.begins,
+            begins=self.plan.begins,
         )
 
 
@@ -409,7 +404,7 @@ class Patch:
     applied: bool = False
 
 
-def whole_runs(runs: Sequence[AnyRun]) -> tuple[AnyRun, ...]:
+def whole_runs(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
     """Those that took as many steps as any, and of these that went to their own end, where any did."""
     own = [run for run in runs if run.begins != "left"]
     steps = max((run.steps for run in own), default=0)
