@@ -1,9 +1,8 @@
 """Parts of torch that it imports at once and short trainings never use: read when something of one is needed.
 
-They are more than half of the time that a short process takes, and the tests start thousands of those. An optimizer
-imports the compiler to mark where it must stop, also where nobody compiles: until more is asked of it, those two calls
-are answered as they work while nothing is compiled. Once one part is needed, all are read: compilers want the kernels
-for tensors without data, too.
+They are half of the time that a short process takes, and the tests start thousands of those. An optimizer imports the
+compiler to mark where it must stop, also where nobody compiles: until more is asked of it, those two calls are answered
+as they work while nothing is compiled. Once one part is needed, all are read, in the order in which torch reads them.
 """
 
 import functools
@@ -51,7 +50,6 @@ LATE = {
     "torch.distributions": Late,
     "torch.export": Late,
     "torch.quantization": Late,
-    "torch._meta_registrations": Late,
     "torch._dynamo": LateCompiler,
 }
 
