@@ -53,10 +53,15 @@ Announce = Callable[[str], None]
 def run_cost(request: CostRequest, home: Path, announce: Announce = lambda _: None) -> Costs:
     """Measure, with runs in `home`; what is going on is announced about ten times a second."""
     try:
-        measuring = _Measuring(request, home, announce)
-        return measuring.costs()
+        return _measured(_Measuring(request, home, announce))
     except SamebitsError as error:
         return Costs(str(request.command), home, error=error)
+
+
+def _measured(measuring: _Measuring) -> Costs:
+    """All of it, or what was known when it was ended."""
+    try:
+        return measuring.costs()
     except BudgetSpentError as spent:
         return measuring.so_far(spent.signal)
     except KeyboardInterrupt as interrupt:

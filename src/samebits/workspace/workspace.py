@@ -311,10 +311,10 @@ def temporary_of(home: Path) -> list[Path]:
 
 
 def shared_paths(folder: str, given: Collection[str]) -> frozenset[str]:
-    """The paths that are shared, absolute.
+    """The paths in the folder that are shared, absolute; what lies beside it is never copied anyway.
 
     Raises:
-        StorageError: one of them is not there, or not in the folder.
+        StorageError: one of them is not there.
     """
     found = frozenset(os.path.normpath(os.path.join(folder, path)) for path in given)
     for path in sorted(found):
