@@ -19,6 +19,7 @@ from samebits.agent.ops import capture, mode, operands, places
 from samebits.agent.ops.schemas import schema_of
 from samebits.checking import origin
 from samebits.rng import digests as generators
+from samebits.runfolder.notes import OpDiverged, read_notes
 from samebits.runfolder.ops import OPERANDS, OpRow
 from samebits.runfolder.spec import OpWindow
 from tests.agent import recording
@@ -138,8 +139,10 @@ def race() -> Callable[[], None]:
     return work
 
 
-def test_nothing_is_followed_on_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is waited for; operands are kept only where they were asked for."""
+def test_following_on_a_device_notes_the_place_and_waits_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are compared when they come over, in their order; operands are kept only where they were asked for."""
     work = race()
     recorded(tmp_path / "recorded", work)
     near = OpWindow(against=str(tmp_path / "recorded"))
@@ -152,7 +155,9 @@ def test_nothing_is_followed_on_a_device(tmp_path: Path, monkeypatch: pytest.Mon
     settle = mode.OpRecorder._settle
     monkeypatch.setattr(mode.OpRecorder, "_settle", lambda self: settled.append(len(self._rows)) or settle(self))
     recorded(tmp_path / "followed", work, near)
+    (note,) = read_notes(tmp_path / "followed", OpDiverged)
 
+    assert (note.step, note.index) == (0, 0)
     assert not taken
     assert not (tmp_path / "followed" / OPERANDS).exists()
     assert max(settled) > 4  # all at once
@@ -169,7 +174,7 @@ def as_on_a_device(begin: Callable[..., Any]) -> Callable[..., Any]:
     def asked(self: Any, place: Any, call: Any, *rest: Any) -> Any:
         elsewhere = SimpleNamespace(is_cpu=False)
         seen = SimpleNamespace(tensors=[elsewhere], schema=call.schema)
-        return begin(self, place, call if place in self._keep else seen, *rest)
+        return begin(self, place, call if self.keeps(place) else seen, *rest)
 
     return asked
 

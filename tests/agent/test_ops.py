@@ -17,7 +17,7 @@ import samebits
 from samebits.agent.ops import mode
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Unseen, read_notes
+from samebits.runfolder.notes import OpDiverged, Unseen, read_notes
 from samebits.runfolder.ops import CHUNK
 from samebits.runfolder.spec import OpWindow
 from tests.agent.recording import recorded, rows
@@ -63,19 +63,17 @@ def test_the_accelerators_way_finds_the_same_place(tmp_path: Path, monkeypatch: 
     assert all(all(row.outs.values()) for row in rows(far_a))
 
 
-def test_reading_along_keeps_the_first_difference(tmp_path: Path) -> None:
-    """Its operands, and no others; a run that agrees keeps none."""
-    first = recorded(tmp_path / "a", train)
+def test_reading_along_notes_the_first_difference(tmp_path: Path) -> None:
+    """And keeps its operands; a run that agrees keeps none."""
+    recorded(tmp_path / "a", train)
     spec = OpWindow(against=str(tmp_path / "a"))
     recorded(tmp_path / "same", train, spec)
-    place = first_op_divergence(first, recorded(tmp_path / "other", lambda: train(noise=0.1), spec))
+    recorded(tmp_path / "other", lambda: train(noise=0.1), spec)
+    (note,) = read_notes(tmp_path / "other", OpDiverged)
 
     assert not (tmp_path / "same" / "operands").exists()
-    assert place is not None
-    assert place.step == 2
-    assert [path.name for path in (tmp_path / "other" / "operands").glob("*.json")] == [
-        f"rank0.step2.op{place.index}.json"
-    ]
+    assert (note.rank, note.step) == (0, 2)
+    assert (tmp_path / "other" / "operands" / f"rank0.step2.op{note.index}.json").exists()
 
 
 def read_twice(source: float) -> None:
@@ -166,7 +164,7 @@ def test_reading_along_goes_on_in_a_thread_of_autograd(tmp_path: Path, monkeypat
     recorded(tmp_path / "b", work, OpWindow(against=str(tmp_path / "a")))
 
     assert ops > 2 * CHUNK
-    assert not (tmp_path / "b" / "operands").exists()
+    assert next(read_notes(tmp_path / "b", OpDiverged), None) is None
 
 
 def test_a_thread_that_does_nothing_with_torch_is_nothing_to_tell(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from samebits.agent.used import what_was_used
 from samebits.comparison.ops import first_op_divergence
 from samebits.replay.runner import replay
 from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import OpDiverged, read_notes
 from samebits.runfolder.ops import OPERANDS, read_call
 from samebits.runfolder.spec import OpWindow
 from tests.agent.recording import recorded, rows
@@ -55,20 +56,21 @@ def test_a_backward_has_modules_and_lines(tmp_path: Path) -> None:
     assert {"addmm", "relu", "embedding"} <= {row.kind.backward_of for row in found}
 
 
-def test_operations_are_fetched_by_the_devices_thread(tmp_path: Path) -> None:
-    """Where more of them wait than may; one of the backward is found, and kept by one more run."""
+def test_another_run_is_read_along_by_the_devices_thread(tmp_path: Path) -> None:
+    """Where more operations wait than may, that thread fetches and compares; an operation of the backward is found."""
     first = recorded(tmp_path / "first", training())
     assert len(rows(first)) > 4 * ROWS_WAITING
-    same = recorded(tmp_path / "same", training(), OpWindow(against=str(tmp_path / "first")))
+    recorded(tmp_path / "same", training(), OpWindow(against=str(tmp_path / "first")))
     other = recorded(tmp_path / "other", training(1.5), OpWindow(against=str(tmp_path / "first")))
+    (note,) = read_notes(tmp_path / "other", OpDiverged)
     place = first_op_divergence(first, other)
 
-    assert first_op_divergence(first, same) is None
+    assert not list(read_notes(tmp_path / "same", OpDiverged))
     assert place is not None
+    assert (note.step, note.index) == (place.step, place.index)
     assert place.row.kind.pass_ == "backward"
-    assert not (tmp_path / "other" / OPERANDS).exists()
 
-    keeping = OpWindow(against=str(tmp_path / "first"), keep=((place.step, place.index),))
+    keeping = OpWindow(against=str(tmp_path / "first"), keep=((note.step, note.index),))
     recorded(tmp_path / "kept", training(1.5), keeping)
     (kept,) = (tmp_path / "kept" / OPERANDS).glob("*.json")
     again = replay(RunFolder(tmp_path / "kept"), kept, times=2)

@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         notes.Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
         *(Unseen("a process", False), Unseen(os.fsdecode(b"paths that are no text: /\xff/\n\r\xc3\xbc"))),
         *(notes.Files(("/t.py",), "/t.py"), notes.Overridden("clock", "it was set"), notes.Used(("cuda",))),
-        *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full")),
+        *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),
         *(notes.Replaced("put_", 3), notes.Replaced("put_", 3, Site("/t.py", 3))),
         *(Ended(), Ended(3), Cut("forward")),
     ],

@@ -4,8 +4,8 @@
     followed    runs under the second plan that read along, until one diverges from the recorded run
     kept        one more run under the first plan that keeps the operands of the operation at which they diverged
 
-On the CPU the run that reads along keeps its own operands. On an accelerator it keeps none, because copies of all that
-any operation writes to need more memory than there may be; there it is run again, too.
+On the CPU the run that reads along keeps its own operands. On an accelerator it notes the place alone, because copies
+of all that any operation writes to need more memory than there may be; there it is run again, too.
 
 Then the operands of both are compared bit by bit, and the operation is called again and again on them by itself.
 """

@@ -284,6 +284,15 @@ class SteppedShared(Note, note="stepped_shared"):
 
 
 @dataclass(frozen=True)
+class OpDiverged(Note, note="op_diverged"):
+    """The operation at which this run diverges from the one that it follows."""
+
+    rank: int
+    step: int
+    index: int
+
+
+@dataclass(frozen=True)
 class _OfCheckpoint:
     """What is noted of a file that is saved or loaded, in a run whose checkpoints are watched.
 

@@ -13,6 +13,7 @@ from samebits.agent.ops.call import Call
 from samebits.agent.ops.evidence import Producers
 from samebits.agent.ops.operands import Operands, read_kept_tensors
 from samebits.bits.digest import is_evidence, unobserved
+from samebits.runfolder.notes import OpDiverged
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, place_in
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.steps import Recording, file_name
@@ -41,13 +42,22 @@ class Follower:
 
 
 class OpCapture:
-    """Follows another run as long as all lies on the CPU, keeps operands and puts grafts in, as the OpWindow says."""
+    """Follows another run, keeps operands and puts grafts in, as the OpWindow says."""
 
     def __init__(self, log: Log, spec: OpWindow) -> None:
         self._log = log
         self._keep = frozenset(spec.keep)
         self._follower = Follower(Path(spec.against)) if spec.against else None
         self._grafts = {place_in(path): path for path in map(Path, spec.grafts)}
+
+    @property
+    def follows(self) -> bool:
+        """Whether another run is read along, and has not diverged yet."""
+        return self._follower is not None
+
+    def keeps(self, place: Place) -> bool:
+        """Whether the operands of this operation were asked for."""
+        return place in self._keep
 
     @property
     def is_idle(self) -> bool:
@@ -57,18 +67,23 @@ class OpCapture:
     def begin(self, place: Place, call: Call, producers: Producers) -> Operands | None:
         """Before the call, and after grafts: take it apart, if it may have to be kept."""
         # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
-        # at once takes waiting for it: there one more run keeps the operands of the place where both part.
-        if not all(tensor.is_cpu for tensor in call.tensors):
-            self._follower = None
-        is_wanted = self._follower is not None or place in self._keep
-        return Operands(call, producers, place in self._keep) if is_wanted else None
+        # at once takes waiting for it: there the place alone is noted, and one more run keeps its operands.
+        if place not in self._keep and (self._follower is None or not all(tensor.is_cpu for tensor in call.tensors)):
+            return None
+        return Operands(call, producers, place in self._keep)
+
+    def follow(self, row: OpRow) -> bool:
+        """Compare with the other run, in the order of operations; True where both diverge."""
+        if self._follower is None or self._follower.agrees(row, self._log.rank):
+            return False
+        self._follower = None
+        self._log.journal.note(OpDiverged(self._log.rank, row.step, row.index))
+        return True
 
     def end(self, call: Call, row: OpRow, made: list[torch.Tensor]) -> None:
-        """After a call that was taken apart: keep it where the other run parts from this one, or where asked for."""
-        parts = self._follower is not None and not self._follower.agrees(row, self._log.rank)
-        if parts:
-            self._follower = None
-        if parts or (row.step, row.index) in self._keep:
+        """After the call: compare with the other run; keep the operands where both diverge or where asked for."""
+        parts = self.follow(row)
+        if call.taken is not None and (parts or (row.step, row.index) in self._keep):
             call.taken.keep(self._log.journal.folder / OPERANDS, self._log.rank, call, row, made)
 
     def graft_inputs(self, place: Place, call: Call) -> None:

@@ -243,6 +243,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             evidence[start : start + len(own)] = own
         self._waiting, rows, self._rows = [], self._rows, []
         for kind, evidence in rows:
+            if self.capture.follows:
+                self.capture.follow(OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)))
             self.sheet.add(kind, evidence)
 
     @property
@@ -275,14 +277,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             ins = tuple([one if isinstance(one, str) else form.names[one] for one in call.read])
             kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
         self._digest(tensors, evidence)
-        if call.taken is not None:
+        if call.taken is not None and self.capture.keeps(self._place):
             self._settle()
-            self.capture.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
         if self._waiting:
             self._rows.append((kind, evidence))
             if len(self._rows) >= ROWS_WAITING:
                 self._settle()
             return
+        if self.capture.follows or call.taken is not None:
+            self.capture.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
         if self.sheet.add(kind, evidence) and self.log.writer is not None:
             self.write()
 
