@@ -215,6 +215,6 @@ def _install_torch(torch: ModuleType, context: FactorContext, entropy: _Entropy)
     for module in modules().values():
         for name in (name for name in ("seed", "seed_all") if hasattr(module, f"manual_{name}")):
             call = partial(seed, f"{module.__name__}.{name}()", getattr(module, f"manual_{name}"))
-            for owner in (module, getattr(module, "random", module)):
+            for owner in dict.fromkeys((module, getattr(module, "random", module))):
                 context.replace(owner, name, call)
     context.set_method(torch.Generator, "seed", wrapped(torch.Generator.seed, seed_own))
