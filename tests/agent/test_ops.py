@@ -48,6 +48,26 @@ def test_only_the_window_is_recorded(tmp_path: Path) -> None:
     ]
 
 
+def test_a_window_that_a_forward_opens_knows_its_module(tmp_path: Path) -> None:
+    """Without an optimizer a step begins with the call of the model: what it does is told as in a whole recording."""
+
+    def infer() -> None:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+        with torch.no_grad():
+            for _ in range(4):
+                model(torch.ones(16, 4))
+
+    def told(window: OpWindow | None, name: str) -> list[tuple[int, str, str, str]]:
+        found = rows(recorded(tmp_path / name, infer, window))
+        return [(row.step, row.kind.op, row.kind.pass_, row.kind.module) for row in found if row.step == 2]
+
+    whole = told(None, "whole")
+
+    assert {module for _, _, _, module in whole} != {""}
+    assert told(OpWindow(2, 2), "window") == whole
+
+
 def test_the_accelerators_way_finds_the_same_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Digests that are fetched many operations later name the same operation."""
     near = first_op_divergence(recorded(tmp_path / "a", train), recorded(tmp_path / "b", lambda: train(noise=0.1)))
