@@ -10,7 +10,8 @@ from pathlib import Path
 from samebits.launch.command import Command
 from samebits.launch.process import Limit, Outcome, run_in
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.workspace import Isolation, Workspace
+from samebits.workspace.place import Isolation
+from samebits.workspace.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
 

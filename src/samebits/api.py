@@ -34,7 +34,7 @@ from samebits.report.progress import progress as show_progress
 from samebits.report.text import check_told
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
 from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
-from samebits.workspace.workspace import Isolation
+from samebits.workspace.place import Isolation
 
 
 class Verdict(CheckVerdict):

@@ -16,7 +16,7 @@ from samebits.launch.command import Command, parse_command
 from samebits.launch.config import Config
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.workspace import Isolation
+from samebits.workspace.place import Isolation
 
 # Besides the first ones; and for each factor that is found to make runs diverge.
 MAX_RUNS, MAX_RUNS_EACH = 33, 12

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from samebits.base.errors import ConfigError, StorageError, UnknownFactorError
 from samebits.base.records import from_data
 from samebits.lint.linting import LintOptions
+from samebits.workspace.place import Isolation
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Config:
     keep: int = 20
     pin: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
-    isolation: Literal["copy", "none"] = "copy"
+    isolation: Isolation = "copy"
     share: tuple[str, ...] = ()
     lint: LintOptions = field(default_factory=LintOptions)
 

@@ -27,8 +27,7 @@ from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Files, Variable, noted_environment, read_notes
 from samebits.runfolder.reading import own
 from samebits.runfolder.steps import Recording
-from samebits.workspace.place import FILES, Place, read_place, with_run_folder
-from samebits.workspace.workspace import Isolation
+from samebits.workspace.place import FILES, Isolation, Place, read_place, with_run_folder
 
 
 @dataclass(frozen=True)

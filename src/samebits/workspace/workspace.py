@@ -25,17 +25,15 @@ from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
 
 from samebits.base.errors import StorageError
 from samebits.runfolder.folder import is_busy
 from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import enter
-from samebits.workspace.place import FILES, Place, is_in
+from samebits.workspace.place import FILES, Isolation, Place, is_in
 from samebits.workspace.trees import OWN, Copying, Survey, bring
 
-Isolation = Literal["copy", "none"]
 # Set to anything, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
 WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
 TREES, _ROOT, _COPY, _MOUNTS, _BEGAN = "trees", "root", "copy", "mounts.json", "began"
