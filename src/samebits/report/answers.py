@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 # Kind of answer → the module here that says it to people, by a function that is called as the kind is and takes its
 # record. None of them is imported before it is wanted.
 ANSWERS = {
-    **{"against": "crossings", "check": "text", "cost": "costs", "diff": "diffs", "factors": "text", "lint": "lints"},
-    **{"lock": "locks", "replay": "text", "resume": "resumes", "verify": "locks"},
+    "against": "crossings",
+    "check": "text",
+    "cost": "costs",
+    "diff": "diffs",
+    "factors": "text",
+    "lint": "lints",
+    "lock": "locks",
+    "replay": "text",
+    "resume": "resumes",
+    "verify": "locks",
 }
 
 
