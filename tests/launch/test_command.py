@@ -65,7 +65,7 @@ def test_flags_that_keep_us_out_are_refused(words: list[str], rest: list[str]) -
         parse_command([PYTHON, *words, *rest])
 
 
-EXECUTABLE = "is it a Python script? Its name has to end in .py"
+EXECUTABLE = "name what runs it: sh ./tool, or python ./tool"
 SCRIPT = "add the script, a -m module, or -c code"
 PACKAGE = "give a script, or python -m package"
 
@@ -80,7 +80,7 @@ PACKAGE = "give a script, or python -m package"
         (["train"], CommandNotFoundError, "there is no program 'train'", "did you mean train.py?"),
         (["pyhton", "train.py"], CommandNotFoundError, "there is no program 'pyhton'", "looked in {}"),
         (["./tool"], CommandNotFoundError, "'./tool' is not executable", EXECUTABLE),
-        (["sub"], CommandNotFoundError, "'sub' is not executable", EXECUTABLE),
+        (["sub"], CommandNotFoundError, "'sub' is a folder", "where it has a __main__.py: python sub"),
         ([PYTHON, "tarin.py"], CommandNotFoundError, "there is no script 'tarin.py'", "did you mean train.py?"),
         ([PYTHON, "plain"], CommandNotFoundError, "'plain' is a folder without __main__.py", PACKAGE),
         ([PYTHON], UsageError, f"{PYTHON!r} runs no script", SCRIPT),

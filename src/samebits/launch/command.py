@@ -80,8 +80,10 @@ def _refuse_unsupported(words: Sequence[str]) -> None:
 
 
 def _no_program(name: str) -> CommandNotFoundError:
+    if os.path.isdir(name):
+        return CommandNotFoundError(f"{name!r} is a folder", f"where it has a __main__.py: python {shlex.quote(name)}")
     if os.path.exists(name):
-        hint = "is it a Python script? Its name has to end in .py"
+        hint = f"name what runs it: sh {shlex.quote(name)}, or python {shlex.quote(name)}"
         return CommandNotFoundError(f"{name!r} is not executable", hint)
     return CommandNotFoundError(f"there is no program {name!r}", _near_script(name))
 
