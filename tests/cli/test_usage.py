@@ -1,5 +1,6 @@
 """What somebody meets who gets the command line wrong: one sentence, a hint, the right status, never a traceback."""
 
+import inspect
 import json
 import os
 import pty
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from samebits.cli.main import helps
+import samebits as samebits_api
+from samebits.cli.main import find_command, helps
 from tests.cli.typed import typed
 from tests.launch.conftest import PYTHON, SAMEBITS, TRAIN, Seen, only_run, plain, samebits, write
 
@@ -258,6 +260,21 @@ def test_every_command_has_help_with_an_example(name: str, tmp_path: Path) -> No
     assert (done.status, done.err) == (0, "")
     assert re.search(rf"^  samebits {name}\b", done.out, re.M)
     assert not re.search(r"^  --?\w\S*( \S+)?$(?!\n {10})", done.out, re.M)
+
+
+# How an answer is shown is the command line's own; --allow-unknown is about its exit status, --against a command apart.
+SHOWN = {"form", "verbose", "dry_run", "allow_unknown"} | {"against"}
+
+
+@pytest.mark.parametrize("name", ["check", "lock", "verify"])
+def test_the_function_takes_what_the_command_takes(name: str) -> None:
+    """Each option of a command is a parameter of the function of that name, which tells of progress only if asked."""
+    options = {option.name for option in find_command(name).params}
+    parameters = {*inspect.signature(getattr(samebits_api, name)).parameters}
+
+    assert parameters - options == {"progress"}
+    assert options - parameters <= SHOWN
+    assert all(f"    {one}: " in inspect.getdoc(getattr(samebits_api, name)) for one in parameters - {"names"})
 
 
 def test_version(tmp_path: Path) -> None:
