@@ -390,6 +390,12 @@ CURES = {
         "import os\npart = hash(name) % 10  # <-\n",
         "import os\nimport zlib\npart = zlib.crc32(repr(name).encode()) % 10  # <-\n",
     ),
+    "hash of a set": (
+        "hash-seed",
+        "hash()",
+        "import zlib\nkey = hash(frozenset(tags)) % 10  # <-\n",
+        "import zlib\nkey = zlib.crc32(repr(sorted(frozenset(tags), key=str)).encode()) % 10  # <-\n",
+    ),
     "a set of objects": (
         "memory-addresses",
         "",

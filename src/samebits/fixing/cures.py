@@ -241,8 +241,10 @@ def without_hashes(files: Sources, wanted: Wanted) -> Cure:
             continue
         for call in calls_at(own, site, ("hash",)):
             if len(call.args) == 1 and isinstance(call.func, ast.Name):
-                # What is hashed may be no text: a tuple, an enum.
-                number = f"{name_of(own, 'zlib')}.crc32(repr({own.written(call.args[0])}).encode())"
+                # What is hashed may be no text: a tuple, an enum; of a set the order is no part of what it is.
+                value = own.written(call.args[0])
+                value = f"sorted({value}, key=str)" if files.flow.of(call.args[0]).kind == "set" else value
+                number = f"{name_of(own, 'zlib')}.crc32(repr({value}).encode())"
                 edits.setdefault(own.path, []).extend([Edit(*own.span(call), number), Opening("", "zlib")])
                 does["replaces hash() by zlib.crc32()"] = "texts get other numbers than before, from 0 to 2**32 - 1"
         for of, node in _sets_at(files, site):
