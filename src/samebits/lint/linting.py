@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +15,15 @@ from samebits.base.records import published
 from samebits.lint.findings import Finding
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule, all_rules
-from samebits.lint.source import Source, UnreadableError, parsed, text_of, without_collecting
+from samebits.lint.shares import in_processes, shared_out
+from samebits.lint.source import Source, Text, UnreadableError, parsed, text_of, without_collecting
 
 # Nobody trains there, or nobody wrote it; below a path that was given.
 _PASSED_BY = {"tests", "test", "docs", "node_modules", "site-packages", "build", "dist", "__pycache__"}
 _NO_TRAINING = re.compile(r"(setup|conf|conftest|test_\w+|\w+_test|noxfile)\.py")
 _GENERATED = re.compile(r"\A(#.*\n)*#.*(@generated|do not edit)", re.IGNORECASE)
+# So many files are read sooner than a process for them is started.
+_WORTH_A_PROCESS = 50
 _IGNORED = re.compile(r"#\s*samebits:\s*ignore\[(?P<codes>[\w\s,]*)\](?P<reason>.*)")
 
 
@@ -91,13 +95,13 @@ class Linted:
         return 2 if self.unread else 0
 
 
-@without_collecting()
-def lint(paths: Sequence[str | Path], options: LintOptions | None = None) -> Linted:
+def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: int = 1) -> Linted:
     """What reading finds in files and folders; neither torch nor what is read is imported.
 
     Args:
         paths: files are read whatever they are called; of folders, all Python and notebooks but tests and the like.
         options: which rules apply.
+        jobs: how many processes may read files that have nothing to do with one another.
 
     Raises:
         UsageError: a path does not exist, or no rule has a code.
@@ -105,20 +109,36 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None) -> Lin
     options = options or LintOptions()
     chosen = _chosen(options)
     files = list(dict.fromkeys(name for path in paths for name in _files(Path(path), options.exclude)))
-    sources, unread = list[Source](), list[Unread]()
+    texts, unread = dict[str, Text](), list[Unread]()
     for name in files:
         try:
-            text, cells = text_of(name)
+            texts[name] = text_of(name)
+        except UnreadableError as error:
+            unread.append(Unread(name, error.line, error.why))
+    shares = shared_out(texts, min(jobs, len(texts) // _WORTH_A_PROCESS))
+    read = functools.partial(_read, [rule.code for rule in chosen])
+    parts = [read(share) for share in shares] if len(shares) < 2 else in_processes(read, shares)
+    findings = sorted((one for part in parts for one in part.findings), key=lambda one: (one.path, one.line, one.rule))
+    unread += [one for part in parts for one in part.unread]
+    return Linted(len(files), tuple(findings), sum(part.ignored for part in parts), tuple(unread))
+
+
+@without_collecting()
+def _read(codes: Sequence[str], texts: Mapping[str, Text]) -> Linted:
+    """What rules find in some files that are read together."""
+    sources, unread = list[Source](), list[Unread]()
+    for name, (text, cells) in texts.items():
+        try:
             if not _GENERATED.match(text):
                 sources.append(parsed(name, text, cells))
         except UnreadableError as error:
             unread.append(Unread(name, error.line, error.why))
-    found = {(one.path, one.line, one.rule, one.reason): one for one in _found(chosen, Project(sources))}
+    rules = [rule for rule in all_rules() if rule.code in codes]
+    found = {(one.path, one.line, one.rule, one.reason): one for one in _found(rules, Project(sources))}
     by_path = {source.path: source for source in sources}
     kept = [one for one in found.values() if not _is_ignored(by_path[one.path], one)]
-    kept.sort(key=lambda one: (one.path, one.line, one.rule))
     placed = tuple(_in_cell(by_path[one.path], one) for one in kept)
-    return Linted(len(files), placed, len(found) - len(kept), tuple(unread))
+    return Linted(len(texts), placed, len(found) - len(kept), tuple(unread))
 
 
 def _found(chosen: Iterable[Rule], project: Project) -> Iterator[Finding]:

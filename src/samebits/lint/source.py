@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# What is written in a file; of a notebook its code, and where each cell begins that holds any (see `Source`).
+Text = tuple[str, tuple[tuple[int, int], ...]]
 
 
 class Index(dict[K, list[V]]):
@@ -58,10 +60,8 @@ class Source:
 
     @cached_property
     def module(self) -> tuple[str, ...]:
-        """Its path as that of a module, as far as it is given: `src/tools/__init__.py` is `src`, `tools`."""
-        *folders, name = PurePath(self.path).parts
-        stem = name.rpartition(".")[0]
-        return tuple(folders) if stem == "__init__" else (*folders, stem)
+        """Its name as a module."""
+        return module_of(self.path)
 
     def is_meant(self, name: Sequence[str]) -> bool:
         """Whether an import of that name, in its parts, may mean it."""
@@ -171,8 +171,15 @@ class UnreadableError(Exception):
         self.why, self.line = why, line
 
 
-def text_of(path: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """What is written in a file, decoded as Python does; of a notebook its code, and where its cells begin."""
+def module_of(path: str) -> tuple[str, ...]:
+    """A file's path as that of a module, as far as it is given: `src/tools/__init__.py` is `src`, `tools`."""
+    *folders, name = PurePath(path).parts
+    stem = name.rpartition(".")[0]
+    return tuple(folders) if stem == "__init__" else (*folders, stem)
+
+
+def text_of(path: str) -> Text:
+    """What is written in a file, decoded as Python does."""
     try:
         if path.endswith(".ipynb"):
             return _code_of(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -190,7 +197,7 @@ def text_of(path: str) -> tuple[str, tuple[tuple[int, int], ...]]:
         raise UnreadableError(f"it is no notebook: {error}") from error
 
 
-def _code_of(notebook: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _code_of(notebook: Any) -> Text:
     """The code cells; what only IPython understands is left blank, and so are cells in other languages."""
     lines, cells = list[str](), list[tuple[int, int]]()
     for number, cell in enumerate(notebook["cells"], 1):

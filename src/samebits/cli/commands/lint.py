@@ -9,6 +9,7 @@ import click
 
 from samebits.cli import options
 from samebits.launch.config import read_config
+from samebits.launch.machine import cores
 from samebits.lint.linting import LintOptions, lint
 from samebits.lint.rule import find_rule
 from samebits.report.forms import Form
@@ -51,7 +52,7 @@ def command(
         options.answer(rule_page(find_rule(explain)))
         return
     chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
-    found = lint(paths, chosen)
+    found = lint(paths, chosen, cores())
     if fix or diff:
         from samebits.fixing.edits import write_all
         from samebits.fixing.findings import mend
@@ -61,5 +62,5 @@ def command(
             options.answer(draft.diff, is_data=True)
             raise SystemExit(found.exit_code)
         write_all(draft.changes)
-        found = replace(lint(paths, chosen), fixed=tuple(mended))
+        found = replace(lint(paths, chosen, cores()), fixed=tuple(mended))
     options.end(form, form.answer("lint", found), found.exit_code)

@@ -1,0 +1,63 @@
+"""Files that have nothing to do with one another are read by several processes, and nothing else changes."""
+
+from pathlib import Path
+
+import pytest
+
+from samebits.lint.linting import lint
+from samebits.lint.shares import shared_out
+
+SCRIPT = "import torch\n{imports}\nnet = torch.nn.Linear(2, 2)\nnet(torch.randn(2, 2)).sum().backward()\nsgd.step()\n"
+# A draw is cured by a seed in a file that is imported, however that is written.
+SEEDING = "import torch\ntorch.manual_seed(0)\n"
+IMPORTS = {
+    "plain": "import {}",
+    "from": "from {} import *",
+    "inside": "if True: import os, {} as seeds",
+    "in brackets": "from . import (  # our own\n    os,\n    {},\n)",
+    "over lines": "from os import path; from \\\n    {} \\\n    import net as other",
+    "of a package": "from tools.{}.deep import a",
+}
+
+
+@pytest.mark.parametrize("imports", IMPORTS.values(), ids=IMPORTS)
+def test_what_imports_another_file_is_read_with_it(imports: str) -> None:
+    """Each pair in one share, and the shares of about the same length."""
+    texts = {}
+    for number in range(6):
+        name = f"part{number}/seeds{number}.py" if number % 2 else f"part{number}/seeds{number}/__init__.py"
+        texts[f"part{number}/train.py"] = SCRIPT.format(imports=imports.format(f"seeds{number}")), ()
+        texts[name] = SEEDING, ()
+
+    shares = shared_out(texts, 3)
+
+    assert sorted(name for share in shares for name in share) == sorted(texts)
+    assert [len(share) for share in shares] == [4, 4, 4]
+    assert all(len({Path(name).parts[0] for name in share}) == 2 for share in shares)
+
+
+def test_fewer_groups_than_processes_are_as_many_shares() -> None:
+    texts = {f"{name}.py": ("import b\n" if name < "c" else "", ()) for name in "abc"}
+
+    assert sorted(map(sorted, shared_out(texts, 8))) == [["a.py", "b.py"], ["c.py"]]
+
+
+def test_several_processes_find_what_one_does(tmp_path: Path) -> None:
+    """Findings in their order, what a comment took back, files that cannot be read, cells of notebooks."""
+    for number in range(60):
+        folder = tmp_path / f"part{number:02}"
+        folder.mkdir()
+        (folder / "train.py").write_text(SCRIPT.format(imports=f"from seeds{number} import *" if number % 3 else ""))
+        (folder / f"seeds{number}.py").write_text(SEEDING)
+        (folder / "taken.py").write_text(
+            "import torch\ng = torch.Generator()\ng.seed()  # samebits: ignore[SB106] demo\n"
+        )
+    (tmp_path / "broken.py").write_text("import torch\nnet = (\n")
+    (tmp_path / "latin.py").write_bytes(b"# \xe9\n")
+    cells = '{"cells": [{"cell_type": "code", "source": ["import torch\\n", "torch.Generator().seed()"]}]}'
+    (tmp_path / "look.ipynb").write_text(cells)
+
+    alone, together = lint([tmp_path], jobs=1), lint([tmp_path], jobs=2)
+
+    assert together == alone
+    assert (len(alone.findings), alone.ignored, len(alone.unread), alone.files) == (21, 60, 2, 183)
