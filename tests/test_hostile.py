@@ -245,8 +245,8 @@ def test_a_strangers_folder_is_only_read(
         *again,
         ("report", sent.home, "-o", "home.html"),
         ("report", sent.run, "-o", "run.html"),
-        ("verify", "train", "--against", sent.run),
-        ("verify", "train", "--format", "github", "--against", sent.home),
+        ("verify", "train", "--recording", sent.run),
+        ("verify", "train", "--format", "github", "--recording", sent.home),
     ):
         status, text = said(capfd, *words)
         assert status in (0, 1, 2), words
@@ -289,7 +289,7 @@ def test_a_strangers_lockfile_is_only_read(sent: Sent, capfd: pytest.CaptureFixt
     (sent.run / "files").mkdir()
 
     for form in form_names("verify"):
-        status, text = said(capfd, "verify", f"a{sent.code}", "--format", form, "--against", sent.run)
+        status, text = said(capfd, "verify", f"a{sent.code}", "--format", form, "--recording", sent.run)
         assert status in (1, 2)
         assert_harmless(sent, text)
 

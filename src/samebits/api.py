@@ -246,7 +246,7 @@ class Verification(EntriesVerified):
 
 def verify(
     *names: str,
-    against: str | os.PathLike[str] | None = None,
+    recording: str | os.PathLike[str] | None = None,
     update: bool = False,
     update_new_only: bool = False,
     timeout: float | None = None,
@@ -266,7 +266,7 @@ def verify(
 
     Args:
         *names: of entries; without one, all of them.
-        against: a run folder: nothing is run, and this recording is held against its entry.
+        recording: a run folder: nothing is run, and what it holds is held against its entry.
         update: write the bits of this run where they differ or are new.
         update_new_only: write only what was never locked for this environment.
         timeout: seconds after which a run is ended.
@@ -289,14 +289,14 @@ def verify(
     """
     _need_the_main_thread("verify")
     config = read_config()
-    recording = None if against is None else open_run(path_given("against", against))
+    recorded = None if recording is None else open_run(path_given("recording", recording))
     options: dict[str, Any] = {"timeout": timeout, "isolation": isolation, "share": _words("share", share)}
     request = VerifyRequest(
-        path_given("lockfile", lockfile), names, recording, update, update_new_only, **config.filling(options)
+        path_given("lockfile", lockfile), names, recorded, update, update_new_only, **config.filling(options)
     )
     if request.writes:
         need_to_write(os.environ, write_in_ci)
-    home = Path() if recording else _home(out, config)
+    home = Path() if recorded else _home(out, config)
     return Verification(**vars(verify_entries(request, _around(home, progress))))
 
 

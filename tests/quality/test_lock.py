@@ -302,22 +302,22 @@ def test_a_file_that_moves_is_not_locked(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_recording_is_verified_without_torch(folder: Path) -> None:
-    """`--against`: of the same command and the same pins; where these differ, nothing is accused."""
+    """`--recording`: of the same command and the same pins; where these differ, nothing is accused."""
     assert samebits(folder, "run", "--no-pin", "--out", "alone", "train.py").returncode == 0
     assert samebits(folder, "run", "--out", "pinned", "train.py").returncode == 0
     assert samebits(folder, "run", "--no-pin", "--out", "other", "train.py", ".").returncode == 0
     (folder / "empty").mkdir()
     (folder / "empty" / "torch.py").write_text("raise ImportError('no torch')")
-    done = samebits(folder, "verify", "--against", "alone", PYTHONPATH=str(folder / "empty"))
+    done = samebits(folder, "verify", "--recording", "alone", PYTHONPATH=str(folder / "empty"))
     assert (done.returncode, done.stdout[:24]) == (0, "same bits: train agrees ")
 
     for run, why in (("pinned", "was made with other pins"), ("other", "no entry is of the command 'train.py .'")):
-        done = samebits(folder, "verify", "--against", run)
+        done = samebits(folder, "verify", "--recording", run)
         assert (done.returncode, done.stdout) == (2, "")
         assert why in done.stderr
     edit(folder, "lr=0.1", "lr=0.2")
     assert samebits(folder, "run", "--no-pin", "--out", "changed", "train.py").returncode == 0
-    assert samebits(folder, "verify", "--against", "changed").returncode == 1
+    assert samebits(folder, "verify", "--recording", "changed").returncode == 1
 
 
 UNJUDGED = {

@@ -50,22 +50,22 @@ class VerifyRequest(RunOptions):
     """The entries to verify; no names are all.
 
     Attributes:
-        against: a recording that is there already, instead of runs; None runs the commands.
+        recording: one that is there already, instead of runs; None runs the commands.
         update: write what is other here, and what was never locked for this environment.
         update_new_only: write only what was never locked for this environment.
     """
 
     lockfile: Path
     names: tuple[str, ...] = ()
-    against: RunFolder | None = None
+    recording: RunFolder | None = None
     update: bool = False
     update_new_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.against is not None and self.writes:
+        if self.recording is not None and self.writes:
             raise UsageError(
-                "--against reads a finished recording, and only a run made here can be locked",
-                "drop --against or --update",
+                "--recording names a finished one, and only a run made here can be locked",
+                "drop --recording or --update",
             )
 
     @property
@@ -79,7 +79,7 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
     content = Lockfile.load(request.lockfile)
     if not content.runs:
         raise LockfileError(f"no run is locked in {request.lockfile}", "first: samebits lock train.py")
-    folder = request.against
+    folder = request.recording
     if folder is not None:
         name = _entry_for(content, request.names, folder)
         entry = content.entry(name)
@@ -240,7 +240,7 @@ def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Pa
 def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> str:
     """The entry that a recording is held against: the one that was named, else the one of its command."""
     if len(names) > 1:
-        raise UsageError(f"--against holds one recording against one entry, got {len(names)}", "name one of them")
+        raise UsageError(f"--recording is held against one entry, got {len(names)}", "name one of them")
     if names:
         content.entry(names[0])
         return names[0]

@@ -19,7 +19,7 @@ from samebits.runfolder.folder import new_home, open_run
 
 
 @click.command()
-@click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Run nothing: take this recording.")
+@click.option("--recording", type=click.Path(path_type=Path), metavar="RUN", help="Run nothing: take this recording.")
 @click.option("--update", is_flag=True, help="Write the bits of this run where they differ or are new.")
 @click.option("--update-new-only", is_flag=True, help="Write only what was never locked for this environment.")
 @click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
@@ -33,7 +33,7 @@ from samebits.runfolder.folder import new_home, open_run
 def command(
     form: Form,
     names: tuple[str, ...],
-    against: Path | None,
+    recording: Path | None,
     allow_unknown: bool,
     lockfile: Path,
     write_in_ci: bool,
@@ -46,17 +46,17 @@ def command(
     samebits verify
     samebits verify train --format github
     samebits verify --update-new-only
-    samebits verify train --against .samebits/20260131-120000-4711
+    samebits verify train --recording .samebits/20260131-120000-4711
 
     An environment that was never locked is unknown, not a failure of the code. Exit status: 0 same bits, 1
     different bits, 2 unknown here, or undecided.
     """
     config = read_config()
-    recording = None if against is None else open_run(against)
-    request = VerifyRequest(lockfile, names, recording, **config.filling(given))
+    recorded = None if recording is None else open_run(recording)
+    request = VerifyRequest(lockfile, names, recorded, **config.filling(given))
     if request.writes:
         need_to_write(os.environ, write_in_ci)
-    home = Path() if recording is not None else new_home(out, config.keep)
+    home = Path() if recorded else new_home(out, config.keep)
     found = verify(request, Around(home, options.say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
     status = 0 if allow_unknown and found.kind == "unknown" else found.exit_code
