@@ -15,8 +15,8 @@ from samebits.base.records import published
 from samebits.lint.findings import Finding
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule, all_rules
-from samebits.lint.shares import in_processes, shared_out
-from samebits.lint.source import Source, Text, UnreadableError, parsed, text_of, without_collecting
+from samebits.lint.shares import Group, connected, in_processes, shared_out
+from samebits.lint.source import Source, UnreadableError, parsed, text_of, without_collecting
 
 # Nobody trains there, or nobody wrote it; below a path that was given.
 _PASSED_BY = {"tests", "test", "docs", "node_modules", "site-packages", "build", "dist", "__pycache__"}
@@ -109,36 +109,38 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: 
     options = options or LintOptions()
     chosen = _chosen(options)
     files = list(dict.fromkeys(name for path in paths for name in _files(Path(path), options.exclude)))
-    texts, unread = dict[str, Text](), list[Unread]()
+    texts, unread = Group(), list[Unread]()
     for name in files:
         try:
             texts[name] = text_of(name)
         except UnreadableError as error:
             unread.append(Unread(name, error.line, error.why))
-    shares = shared_out(texts, min(jobs, len(texts) // _WORTH_A_PROCESS))
+    shares = shared_out(connected(texts), max(1, min(jobs, len(texts) // _WORTH_A_PROCESS)))
     read = functools.partial(_read, [rule.code for rule in chosen])
     parts = [read(share) for share in shares] if len(shares) < 2 else in_processes(read, shares)
     findings = sorted((one for part in parts for one in part.findings), key=lambda one: (one.path, one.line, one.rule))
-    unread += [one for part in parts for one in part.unread]
+    unread = sorted([*unread, *(one for part in parts for one in part.unread)], key=lambda one: files.index(one.path))
     return Linted(len(files), tuple(findings), sum(part.ignored for part in parts), tuple(unread))
 
 
 @without_collecting()
-def _read(codes: Sequence[str], texts: Mapping[str, Text]) -> Linted:
-    """What rules find in some files that are read together."""
-    sources, unread = list[Source](), list[Unread]()
-    for name, (text, cells) in texts.items():
-        try:
-            if not _GENERATED.match(text):
-                sources.append(parsed(name, text, cells))
-        except UnreadableError as error:
-            unread.append(Unread(name, error.line, error.why))
+def _read(codes: Sequence[str], groups: Iterable[Group]) -> Linted:
+    """What rules find in some files; those of one group know of one another."""
     rules = [rule for rule in all_rules() if rule.code in codes]
-    found = {(one.path, one.line, one.rule, one.reason): one for one in _found(rules, Project(sources))}
-    by_path = {source.path: source for source in sources}
-    kept = [one for one in found.values() if not _is_ignored(by_path[one.path], one)]
-    placed = tuple(_in_cell(by_path[one.path], one) for one in kept)
-    return Linted(len(texts), placed, len(found) - len(kept), tuple(unread))
+    kept, ignored, unread = list[Finding](), 0, list[Unread]()
+    for group in groups:
+        sources = dict[str, Source]()
+        for name, (text, cells) in group.items():
+            try:
+                if not _GENERATED.match(text):
+                    sources[name] = parsed(name, text, cells)
+            except UnreadableError as error:
+                unread.append(Unread(name, error.line, error.why))
+        found = {(one.path, one.line, one.rule, one.reason): one for one in _found(rules, Project([*sources.values()]))}
+        own = [one for one in found.values() if not _is_ignored(sources[one.path], one)]
+        kept += [_in_cell(sources[one.path], one) for one in own]
+        ignored += len(found) - len(own)
+    return Linted(0, tuple(kept), ignored, tuple(unread))
 
 
 def _found(chosen: Iterable[Rule], project: Project) -> Iterator[Finding]:

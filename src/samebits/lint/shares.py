@@ -1,4 +1,4 @@
-"""Files parted among processes: those that may import one another stay together."""
+"""Files that may import one another, and nothing else, are read together: in one process, or in several."""
 
 from __future__ import annotations
 
@@ -6,30 +6,18 @@ import multiprocessing
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from samebits.lint.source import Index, Text, module_of
 
 T = TypeVar("T")
+Group = dict[str, Text]
 # From `import` or `from` to the end of the statement, wherever it stands: in a text it may connect what is not.
-_IMPORTS = re.compile(r"\b(?:import|from)\b(?:[^\n\\(]|\\\n)*(?:\([^)]*\))?")
+_IMPORTS = re.compile(r"\b(?:import|from)\b(?:[^\n\\(]|\\\n)*(?:\((?:[^)#]|#.*)*\))?")
 
 
-def shared_out(texts: Mapping[str, Text], most: int) -> list[dict[str, Text]]:
-    """At most so many shares of about the same length; none of them imports what is in another one."""
-    if most < 2:
-        return [dict(texts)]
-    groups = [(sum(len(texts[name][0]) for name in group), group) for group in _connected(texts)]
-    lengths, shares = [0] * most, [list[str]() for _ in range(most)]
-    for length, group in sorted(groups, reverse=True):
-        emptiest = lengths.index(min(lengths))
-        lengths[emptiest] += length
-        shares[emptiest] += group
-    return [{name: texts[name] for name in share} for share in shares if share]
-
-
-def _connected(texts: Mapping[str, Text]) -> Iterator[list[str]]:
+def connected(texts: Group) -> Iterator[Group]:
     """Groups of files, in each those that may import one another, directly or not, by their names."""
     modules = Index(("".join(module_of(name)[-1:]), name) for name in texts)
     beside = defaultdict[str, set[str]](set)
@@ -42,14 +30,28 @@ def _connected(texts: Mapping[str, Text]) -> Iterator[list[str]]:
     while left:
         group = [left.popitem()[0]]
         for name in group:
-            near = [one for one in beside[name] if one in left]
+            near = sorted(beside[name] & left.keys())
             group += near
             for one in near:
                 del left[one]
-        yield group
+        yield {name: texts[name] for name in sorted(group)}
 
 
-def in_processes(read: Callable[[Mapping[str, Text]], T], shares: Sequence[Mapping[str, Text]]) -> list[T]:
+def shared_out(groups: Iterable[Group], most: int) -> list[list[Group]]:
+    """The groups in at most so many shares of about the same length."""
+    lengths, shares = [0] * most, [list[Group]() for _ in range(most)]
+    for group in sorted(groups, key=_length, reverse=True):
+        emptiest = lengths.index(min(lengths))
+        lengths[emptiest] += _length(group)
+        shares[emptiest].append(group)
+    return [share for share in shares if share]
+
+
+def _length(group: Group) -> int:
+    return sum(len(text) for text, _ in group.values())
+
+
+def in_processes(read: Callable[[Sequence[Group]], T], shares: Sequence[Sequence[Group]]) -> list[T]:
     """Each share read in a process of its own."""
     # Ctrl-C is for this process, which ends the others.
     with multiprocessing.get_context("fork").Pool(len(shares), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
