@@ -22,12 +22,14 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.context import Setting
-from samebits.factors.pinning import status
+from samebits.factors.pinning import settings_for, status
 from samebits.launch.command import Command
+from samebits.locking.verdict import EntryLocked
 from samebits.report.answers import document_of
 from samebits.report.causes import confirmed, remedy_state
 from samebits.report.diffs import diff_told
-from samebits.report.text import check_told, factors_told, plan_text
+from samebits.report.locks import lock_told
+from samebits.report.text import check_told, factors_told, plan_text, remedy_command
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 
@@ -209,10 +211,21 @@ def test_json_says_what_text_says(script: Path) -> None:
 
 
 def test_the_remedy_repeats_the_pins_of_the_check(script: Path) -> None:
-    """A pin the user gave is part of the command that repeats."""
-    verdict = replace(different(script), pinned=("hash-seed",))
+    """Pins that the user gave, their values and the seed are part of the command that repeats, and no other option."""
+    options = ("--pin", "cpu-threads=2", "--vary", "clock", "--seed", "7", "--max-steps", "5", "--strict")
+    verdict = replace(different(script), pinned=("cpu-threads",), options=options)
+    own = "--pin torch-rng --pin file-order --pin cpu-threads=2"
 
-    assert "samebits run --pin torch-rng --pin hash-seed --pin file-order train.py" in check_told(verdict).text
+    assert f"samebits run {own} --seed 7 train.py" in check_told(verdict).text
+    assert remedy_command(replace(verdict, options=())) == f"samebits run {own.removesuffix('=2')} train.py"
+    # Alone, all that is pinned by default needs no name; a value does.
+    assert verdict.remedy is not None
+    default = replace(verdict, remedy=replace(verdict.remedy, pins=tuple(settings_for(None))), options=())
+    assert remedy_command(default) == "samebits run train.py"
+    assert "--pin cpu-threads=2 --pin" in remedy_command(replace(default, options=options))
+    found = EntryLocked("train", "train.py", Path("samebits.lock"), "different", check=verdict)
+    lock = "samebits lock --pin cpu-threads=2 --pin torch-rng --pin file-order --seed 7 --max-steps 5 train.py"
+    assert lock in lock_told(found).text
 
 
 def test_diff_says_by_how_much_and_which_generators_moved() -> None:

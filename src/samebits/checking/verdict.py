@@ -486,6 +486,10 @@ class CheckVerdict:
     patch: Patch | None = None
     options: tuple[str, ...] = ()
 
+    def given(self, option: str) -> list[str]:
+        """What its check was given with an option, where that was not the default."""
+        return [value for word, value in zip(self.options, self.options[1:], strict=False) if word == option]
+
     @property
     @published()
     def took_seconds(self) -> float:

@@ -9,7 +9,7 @@ from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
 from samebits.report.places import agreed, stream_words
 from samebits.report.rows import Told, counted, unseen_rows
-from samebits.report.text import check_told
+from samebits.report.text import check_told, pins_given
 from samebits.runfolder.environment import Environment
 
 _REPEATS = {
@@ -215,8 +215,10 @@ def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
     """How to lock what repeats only with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
-    pins = " ".join(f"--pin {name}" for name in check.remedy.pins)
-    return [Told(f"With these pins it can be locked: samebits lock {pins} {found.command}")]
+    pins = [*pins_given(check).values(), *check.remedy.pins]
+    words = [f"--pin {pin}" for pin in pins]
+    words += [f"{name} {value}" for name in ("--seed", "--max-steps") for value in check.given(name)]
+    return [Told(f"With these pins it can be locked: samebits lock {' '.join(words)} {found.command}")]
 
 
 def _headline(found: EntryLocked) -> str:

@@ -212,10 +212,16 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
 
 def remedy_command(verdict: CheckVerdict) -> str:
     """What to type to run with the remedy's pins, and those the check was given; empty where it has none."""
-    own = verdict.remedy.pins if verdict.remedy else ()
+    own, given = verdict.remedy.pins if verdict.remedy else (), pins_given(verdict)
     pins = in_order([*verdict.pinned, *own])
-    named = [] if pins == [*settings_for(None)] else [f"--pin {name}" for name in pins]
-    return " ".join(["samebits run", *named, verdict.command]) if own else ""
+    named = [] if pins == [*settings_for(None)] and not given else [f"--pin {given.get(name, name)}" for name in pins]
+    seed = [f"--seed {number}" for number in verdict.given("--seed")]
+    return " ".join(["samebits run", *named, *seed, verdict.command]) if own else ""
+
+
+def pins_given(verdict: CheckVerdict) -> dict[str, str]:
+    """The factors that the check was told to hold, each as it was typed: `cpu-threads=2`."""
+    return {word.partition("=")[0]: shlex.quote(word) for word in verdict.given("--pin")}
 
 
 def replay_told(replay: Replay) -> Told:
