@@ -10,6 +10,8 @@ import torch
 
 from samebits import data
 from samebits.resuming.seen import read_seen
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.spec import RunSpec
 from tests.agent.recording import WATCHED, record_in
 
 
@@ -51,6 +53,27 @@ def test_loaders_of_two_datasets_are_two(tmp_path: Path, made: Callable[[object]
 
     assert found[::2] == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
     assert [place for _, _, place in found] == [0, 1] * 4
+
+
+def test_a_loader_inside_a_loader_leaves_the_outer_one_loading(tmp_path: Path) -> None:
+    """What a sample calls after it has iterated another loader is still no call of the program's own."""
+    model = torch.nn.Linear(2, 1)
+
+    class Pairs(Samples):
+        def __init__(self, inner: object = None) -> None:
+            self.inner = inner
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            list(iterated(self.inner or []))
+            with torch.no_grad():
+                return model(super().__getitem__(index))  # type: ignore[no-any-return]
+
+    def steps(folder: str, inner: object = None) -> int:
+        pairs = torch.utils.data.DataLoader(Pairs(inner), batch_size=2)
+        record_in(tmp_path / folder, lambda: [model(batch.new_ones(2)).sum().backward() for batch in pairs], RunSpec())
+        return RunFolder(tmp_path / folder).recordings()[0].steps
+
+    assert steps("nested", torch.utils.data.DataLoader(Samples())) == steps("plain")
 
 
 @pytest.mark.parametrize("kind", ["one dataset", "a new one each time", "a list"])

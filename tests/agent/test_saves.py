@@ -1,10 +1,13 @@
 """What is looked at in what a program saves."""
 
+import errno
 import threading
 from pathlib import Path
 
+import pytest
 import torch
 
+from samebits.agent.taps import saving
 from samebits.agent.trees import saved
 from samebits.resuming.seen import read_seen
 from tests.agent.recording import WATCHED, record_in
@@ -46,3 +49,25 @@ def test_what_another_thread_saves_is_known(tmp_path: Path) -> None:
         ("here.pt", False),
         ("aside.pt", True),
     ]
+
+
+def test_after_a_save_that_had_no_room_the_next_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may go on where the user's own file would have been written over, and the disk holds no copy of it."""
+    looked = [OSError(errno.ENOSPC, "no room"), False]
+
+    def look_into(path: str, is_opened: bool) -> bool:
+        match looked.pop(0):
+            case OSError() as error:
+                raise error
+            case is_preparation:
+                return is_preparation
+
+    def work() -> None:
+        with pytest.raises(OSError, match="no room"):
+            torch.save(torch.ones(1), tmp_path / "first.pt")
+        torch.save(torch.ones(1), tmp_path / "second.pt")
+
+    monkeypatch.setattr(saving, "look_into", look_into)
+    record_in(tmp_path / "run", work, WATCHED)
+
+    assert [Path(one.path).name for one in read_seen(tmp_path / "run").saves] == ["second.pt"]

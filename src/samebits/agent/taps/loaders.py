@@ -17,13 +17,13 @@ def install(stack: ExitStack, tell: Tell, inside: CallDepth, with_indices: bool)
 
     def fetches(own: object) -> None:
         tell(Event.FETCHES, own)
-        inside.loading = True
+        inside.loading += 1
 
     def failed(*_: object) -> None:
-        inside.loading = False
+        inside.loading -= 1
 
     def fetched(batch: object, own: object) -> None:
-        inside.loading = False
+        inside.loading -= 1
         tell(Event.FETCHED, own, batch)
 
     stack.callback(listen(iterator, "__next__", fetches, fetched, failed))

@@ -27,11 +27,11 @@ def _nothing() -> None:
 
 
 class CallDepth(threading.local):
-    """How deep a thread is in calls of modules, and whether a loader makes a batch there."""
+    """How deep a thread is in calls of modules, and in loaders that make a batch there."""
 
     depth = 0  # of calls of modules
     outermost: Callable[[], object] = _nothing  # the module whose call is the outermost
-    loading = False  # a DataLoader makes a batch
+    loading = 0  # DataLoaders that make a batch, each for a sample of the one before
 
 
 class ModuleTap:

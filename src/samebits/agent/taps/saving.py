@@ -95,10 +95,13 @@ def _before(
     file = _given(function.file, args, kwargs)
     path = path_of(file)
     is_inner = activity.is_saving
-    activity.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
     thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
-    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it.
-    if thing is not None and not look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
+    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it. OSError where the user's
+    # own file lies there, and no room for a copy: then nothing is called.
+    if thing is not None and look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
+        thing = None
+    activity.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
+    if thing is not None:
         tell(Event.SAVES, thing)
 
 
