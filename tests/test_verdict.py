@@ -164,6 +164,8 @@ def test_a_check_from_python_that_cannot_be_made(tmp_path: Path, monkeypatch: py
 
     with pytest.raises(ValueError, match="--runs must be at least 2"):
         samebits.check("train.py", runs=1)
+    with pytest.raises(ValueError, match="--isolation takes copy or none, got 'nothing'"):
+        samebits.check("train.py", isolation="nothing")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="pins takes a list of words"):
         samebits.check("train.py", pins="clock")
     with pytest.raises(FileNotFoundError, match=r"there is no script 'trian.py'"):

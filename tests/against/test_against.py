@@ -83,7 +83,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     """A launcher has no interpreter to exchange, and nothing is varied."""
     (tmp_path / "train.py").write_text(TRAINING)
     check = ("check", "--against", sys.executable)
-    assert "exchanges the interpreter" in typed(*check, "--", "env", "python", "train.py", cwd=tmp_path).err
+    assert "needs a command that starts Python" in typed(*check, "--", "env", "python", "train.py", cwd=tmp_path).err
     for more in (("--vary", "clock"), ("--dry-run",)):
         assert f"--against cannot be combined with {more[0]}" in typed(*check, *more, "train.py", cwd=tmp_path).err
 

@@ -133,15 +133,25 @@ def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
         (["lint", "-m", "train"], "no such option '-m'", "samebits lint --help"),
         (["diff", "one"], "two runs are compared, and 1 run was named", "samebits diff RUN RUN"),
         (["factors", "x"], "got unexpected extra argument (x)", "samebits factors --help"),
+        (["run", "--level", "op", "--steps", "3:", "train.py"], "--steps takes a step or FIRST:LAST", "for example"),
     ],
 )
 def test_other_wrong_lines_are_explained(words: list[str], message: str, hint: str, tmp_path: Path) -> None:
     """Commands that do not exist, and those without a command behind them."""
     done = typed(*words, cwd=tmp_path)
 
-    assert (done.status, done.out) == (2, "")
+    assert (done.status, done.out) == (FAILURE.get(words[0], 2), "")
     assert done.err.startswith(f"error: {message}")
     assert f"\n\nhint: {hint}" in done.err
+
+
+@pytest.mark.parametrize("words", [["check", "--dry-run"], ["lint", "--diff"]], ids=" ".join)
+def test_what_has_no_form_for_programs_says_so(words: list[str], tmp_path: Path) -> None:
+    """In the form that was asked for."""
+    done = typed(*words, "--format", "json", "train.py", cwd=tmp_path)
+
+    assert (done.status, done.err) == (2, "")
+    assert json.loads(done.out)["error"]["hint"] == "leave out --format"
 
 
 def test_a_mistake_of_ours_is_not_mistaken_for_an_answer(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_factor_without_a_price_is_refused(tmp_path: Path) -> None:
     status, found, _ = cost(tmp_path, "--factor", "python-rng")
 
     assert (status, found["error"]["kind"]) == (2, "usage")
-    assert "python-rng makes no step slower or quicker" in found["error"]["message"]
+    assert "python-rng has no effect on the time of a step" in found["error"]["message"]
 
 
 def test_an_interrupt_leaves_no_run_behind(tmp_path: Path) -> None:

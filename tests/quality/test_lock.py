@@ -297,7 +297,7 @@ def test_a_file_that_moves_is_not_locked(folder: Path) -> None:
     done = samebits(folder, "lock", "--quick", "--name", "log", "--artifact", "log.txt", "train.py")
 
     assert done.returncode == 2
-    assert "log.txt is another file in every run, so it cannot be locked" in done.stderr
+    assert "log.txt differs in every run, so it cannot be locked" in done.stderr
 
 
 @pytest.mark.slow

@@ -196,7 +196,7 @@ def test_locking_says_what_it_did() -> None:
     assert_valid(document_of("lock", found))
     assert lock_told(found).text.startswith("locked: train in samebits.lock, 9 steps\n")
     assert ", after a check" in lock_told(found).text
-    assert "diverges from that at step 8, in the gradients" in lock_told(replace(found, changed=PLACE)).text
+    assert "diverges from what was locked at step 8, in the gradients" in lock_told(replace(found, changed=PLACE)).text
     refused = replace(found, kind="undecided", locked=None, error=LockfileError("no", "yes"), environment=Environment())
     assert (refused.exit_code, lock_told(refused).text.splitlines()[0]) == (2, "not locked: no")
     assert_valid(document_of("lock", refused))

@@ -325,16 +325,23 @@ def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
 
 
 def test_runs_that_were_recorded_one_by_one_are_found(tmp_path: Path) -> None:
-    """The newest to be shown, and the last two to be compared: neither checks, nor what such a check has run."""
-    names = "manifest.json", "manifest.json", "answer.json", "1-a/manifest.json", "1-a/manifest.json 2-b/manifest.json"
+    """The newest to be shown; the last two to be compared, which are recorded, and neither checks nor runs of one."""
+    names = (
+        "manifest.json recording.sqlite",
+        "manifest.json recording-1.sqlite",
+        "answer.json",
+        "1-a/manifest.json 1-a/recording.sqlite",
+        "1-a/manifest.json 2-b/manifest.json 2-b/recording.sqlite",
+        "manifest.json",
+    )
     for number, made in enumerate(names):
         for name in made.split():
             path = tmp_path / f"20260101-00000{number}-1" / name
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("{}")
         os.utime(tmp_path / f"20260101-00000{number}-1", (number, number))
 
-    assert newest_in(tmp_path).name == "20260101-000003-1"
+    assert newest_in(tmp_path).name == "20260101-000005-1"
     assert [one.path.parent.name for one in last_two_in(tmp_path)] == [tmp_path.name, "20260101-000003-1"]
     assert last_two_in(tmp_path)[0].path.name == "20260101-000001-1"
     with pytest.raises(RecordingError, match="holds 0 recorded runs"):

@@ -93,7 +93,7 @@ def test_same_bits_are_said_in_the_first_line() -> None:
         "  varied    clock",
         "  rests on  3 runs would catch a cause affecting ≥63 % of runs (95 % confidence); --runs 59 for ≥5 %",
         "  took      3 runs, 8 s",
-        "  coverage  nothing that these runs did went unrecorded",
+        "  coverage  everything these runs did was recorded",
     ]
 
 

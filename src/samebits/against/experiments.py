@@ -53,7 +53,7 @@ def sides_of(request: CheckRequest, given: str) -> Sides:
     argv = request.command.argv
     if not (argv[0].endswith(".py") or is_python(argv[0])):
         raise UsageError(
-            f"--against exchanges the interpreter, and {argv[0]!r} is none",
+            f"--against needs a command that starts Python, got {argv[0]!r}",
             "give a script, or python -m package: samebits check --against PYTHON train.py",
         )
     there = find_interpreter(given)

@@ -16,7 +16,7 @@ from samebits.launch.command import Command, parse_command
 from samebits.launch.config import Config
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace.place import Isolation
+from samebits.workspace.place import ISOLATIONS, Isolation
 
 # Besides the first ones; and for each factor that is found to make runs diverge.
 MAX_RUNS, MAX_RUNS_EACH = 33, 12
@@ -73,8 +73,9 @@ class CheckRequest:
                 f"--max-runs {self.max_runs} leaves no room for the first {self.runs} runs",
                 f"give --max-runs {self.runs} or more, or fewer --runs",
             )
-        if self.level not in ("step", "op"):
-            raise UsageError(f"--level takes step or op, got {self.level!r}")
+        for name, word, known in (("level", self.level, ("step", "op")), ("isolation", self.isolation, ISOLATIONS)):
+            if word not in known:
+                raise UsageError(f"--{name} takes {' or '.join(known)}, got {word!r}")
         if self.patch and self.isolation == "none":
             raise UsageError(
                 f"--{self.patch} cannot be combined with --isolation none",
@@ -141,7 +142,7 @@ def check_request(words: Sequence[str], config: Config, **options: Any) -> Check
     pins, vary = settings_from(own.pop("pins", ())), in_order([find(name).name for name in own.pop("vary", ())])
     request = CheckRequest(parse_command(words), pins, tuple(vary), jobs=jobs, as_fits=as_fits, **own)
     if request.all_origins and request.level != "op":
-        raise UsageError("--all names operations", "add --level op")
+        raise UsageError("--all needs the operations recorded", "add --level op")
     return request
 
 

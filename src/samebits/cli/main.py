@@ -154,9 +154,7 @@ def _print_error(error: SamebitsError, words: list[str]) -> None:
     if document:
         click.echo(document)
         return
-    say(f"error: {error.message}")
-    if error.hint:
-        say(f"\nhint: {error.hint}")
+    say(f"error: {error}")
 
 
 def _form(kind: str, words: list[str]) -> str:

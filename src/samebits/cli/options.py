@@ -114,7 +114,7 @@ def end(form: Form, text: str, status: int, error: SamebitsError | None = None, 
     answer(text, form.IS_DATA)
     if error is not None and not form.IS_DATA:
         with suppress(OSError):  # below what a terminal shows of Ctrl-C
-            say(f"\nerror: {error.message}\n\nhint: {error.hint}")
+            say(f"\nerror: {error}")
     sys.exit(status)
 
 

@@ -155,6 +155,8 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
             with plan.starting():
                 process = subprocess.Popen(argv, env=environment_of(plan, folder, place, os.environ), close_fds=False)
         except OSError as error:
+            with contextlib.suppress(StorageError):
+                folder.write_manifest({**manifest, "status": "interrupted"})
             raise CommandNotFoundError(f"cannot start {argv[0]!r}: {error.strerror}") from error
         relay.to(process)
         exit_code = process.wait()

@@ -164,7 +164,7 @@ def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
     if not odd:
         return None
     return LockfileError(
-        f"{odd[0]} is another file in every run, so it cannot be locked",
+        f"{odd[0]} differs in every run, so it cannot be locked",
         "does it hold a time, or a path of its own? Drop that --artifact: the tensors in it are locked anyway",
     )
 

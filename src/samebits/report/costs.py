@@ -56,7 +56,7 @@ def _headline(costs: Costs) -> str:
     if costs.signal is None:
         return _found(costs) if costs.error is None else costs.error.message
     if costs.plain is None or not costs.prices:
-        return f"not measured: interrupted after {costs.wall_seconds:.0f} s, before anything had taken all its turns"
+        return f"not measured: interrupted after {costs.wall_seconds:.0f} s, before any measurement was complete"
     return f"interrupted; of what was measured, {_found(costs)}"
 
 

@@ -38,7 +38,7 @@ def lint_told(found: Linted) -> Told:
 def _headline(found: Linted) -> str:
     levels = Counter(one.level for one in found.findings)
     named = [counted(levels[level], level) for level in ("error", "warning") if levels[level]]
-    named += [f"{levels['info']} to know"] if levels["info"] else []
+    named += [counted(levels["info"], "note")] if levels["info"] else []
     where = f"in {counted(found.files, 'file')}"
     fixed = f"{counted(len(found.fixed), 'finding')} fixed, " if found.fixed else ""
     return f"{fixed}{', '.join(named) or 'nothing found'} {where}"

@@ -205,7 +205,7 @@ def lock_told(found: EntryLocked) -> Told:
         rows.append(("", f"{counted(found.locked.steps, 'step')}: {agreed(found.locked.streams)}"))
         rows += [("", f"{path} {digest}") for path, digest in sorted(found.locked.artifacts.items())]
     if found.changed is not None:
-        rows.append(("before", f"it was otherwise: this run diverges from that {divergence_line(found.changed)}"))
+        rows.append(("before", f"other bits: this run diverges from what was locked {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
     rows += unseen_rows(found.not_observed)
     return Told(_headline(found), rows)

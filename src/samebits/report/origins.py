@@ -85,7 +85,7 @@ def describe_finding(origin: Origin) -> str:
         return f"its input {inputs} changed while it ran: another process or thread writes there, so it is not to blame"
     if origin.unobserved_write:
         inputs = ", ".join(origin.unobserved_write)
-        return f"its input {inputs} was changed past the dispatcher (NumPy, a kernel of its own), so it is not to blame"
+        return f"its input {inputs} was changed past the dispatcher (NumPy, a custom kernel), so it is not to blame"
     if place.finding == "op" and not origin.is_accused:
         operands = ", ".join(origin.shared)
         return f"{_by(origin)}; {operands} is memory that processes share, and another may have written there meanwhile"
@@ -137,12 +137,12 @@ def _at(kind: OpKind) -> str:
 def _arrived(first: OriginOnRank) -> str:
     producer = first.producer
     if producer is None:
-        return "no recorded operation made it: it comes from NumPy, a file, a kernel of its own, or another process"
+        return "no recorded operation made it: it comes from NumPy, a file, a custom kernel, or another process"
     where = f" at {Site(producer.path, producer.line).place}" if producer.path else ""
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
-        return f"memory that {producer.op}{where} made: no operation wrote there since, but maybe a kernel of its own"
+        return f"memory that {producer.op}{where} made: no operation wrote there since, but maybe a custom kernel"
     if producer.other_stream:
         return f"{producer.op}{where} agreed, on another stream: nobody waited for it, or something else wrote there"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"

@@ -91,7 +91,7 @@ def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL
 
 def unseen_rows(what: Sequence[str]) -> Rows:
     """What the recordings cannot see in this command."""
-    return [("not seen", text) for text in what] or [("coverage", "nothing that these runs did went unrecorded")]
+    return [("not seen", text) for text in what] or [("coverage", "everything these runs did was recorded")]
 
 
 def counted(number: int | str, noun: str) -> str:

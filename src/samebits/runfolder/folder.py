@@ -257,7 +257,9 @@ def newest_in(path: Path) -> Path:
 
 def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
     """The runs that were recorded last, each by itself, the older one first."""
-    alone = sorted((one for one in _done_in(path) if not (one / ANSWER).exists() and _is_one_run(one)), key=_age)
+    runs = [one for one in _done_in(path) if not (one / ANSWER).exists() and _is_one_run(one)]
+    # A command that could not be started, or was to run unrecorded, left none.
+    alone = sorted((one for one in runs if next(one.rglob("recording*.sqlite"), None)), key=_age)
     if len(alone) < 2:
         raise RecordingError(
             f"{path} holds {len(alone)} recorded runs, and two are compared", "first: samebits run train.py"

@@ -13,13 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from samebits.base.records import from_data
 from samebits.runfolder.reading import read_json
 
 # Whether a run begins in a copy of the working folder, or in the folder itself.
 Isolation = Literal["copy", "none"]
+ISOLATIONS = get_args(Isolation)
 # Beside `plan.json`; for what runs inside.
 PLACE = "place.json"
 # The run's own folder, in its run folder.

@@ -98,6 +98,8 @@ def command(
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:
+        if form.IS_DATA:
+            raise UsageError("--dry-run prints a plan for people", "leave out --format")
         options.answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)

@@ -9,6 +9,7 @@ import click
 
 from samebits.base.errors import RecordingError, StorageError, UsageError
 from samebits.cli import options
+from samebits.report.rows import counted
 from samebits.runfolder.folder import HOME, oldest_in
 from samebits.runfolder.removal import remove
 from samebits.workspace.workspace import clear, clear_others
@@ -41,7 +42,9 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
     freed = sum(_removed(path, dry_run) for path in old)
     would = "would be " if dry_run else ""
     options.answer(
-        "\n".join([f"{len(old)} folders {would}removed, {freed / 2**20:.1f} MiB {would}freed", *map(str, old)])
+        "\n".join(
+            [f"{counted(len(old), 'folder')} {would}removed, {freed / 2**20:.1f} MiB {would}freed", *map(str, old)]
+        )
     )
 
 

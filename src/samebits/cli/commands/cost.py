@@ -52,7 +52,7 @@ def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out:
     chosen = in_order([find(name).name for name in factors])
     unpriced = [name for name in chosen if not find(name).priced]
     if unpriced:
-        raise UsageError(f"{unpriced[0]} makes no step slower or quicker", "`samebits factors` says what each does")
+        raise UsageError(f"{unpriced[0]} has no effect on the time of a step", "`samebits factors` says what each does")
     request = CostRequest(parse_command(command), factors=tuple(chosen), **config.filling(given))
     home = new_home(out, config.keep)
     with working_in(home), progress_line() as announce:

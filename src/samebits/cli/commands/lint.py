@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from samebits.base.errors import UsageError
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.launch.machine import cores
@@ -51,6 +52,8 @@ def command(
     if explain is not None:
         options.answer(rule_page(find_rule(explain)))
         return
+    if diff and form.IS_DATA:
+        raise UsageError("--diff prints a patch", "leave out --format")
     chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
     found = lint(paths, chosen, cores())
     if fix or diff:

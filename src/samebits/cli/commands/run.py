@@ -99,10 +99,10 @@ def _window(level: str, steps: str | None) -> OpWindow | None:
     """The steps whose operations are recorded."""
     if steps is None:
         return OpWindow() if level == "op" else None
-    first, _, last = steps.partition(":")
+    first, colon, last = steps.partition(":")
     if level != "op":
         raise UsageError("--steps chooses the steps whose operations are recorded", "add --level op")
-    if not first.isdecimal() or (last and not last.isdecimal()) or int(last or first) < int(first):
+    if not first.isdecimal() or (colon and not last.isdecimal()) or int(last or first) < int(first):
         raise UsageError(
             f"--steps takes a step or FIRST:LAST, counted from 0, got {steps!r}", "for example --steps 3:5"
         )
