@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -273,13 +273,14 @@ def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
 
 @cache
 def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
-    paths = [path for path, _ in files]
-    found = {factor.name: factor.find_lines(paths) for factor in CATALOG}
-    return {
-        name: tuple(Entry(one.reason, Site(one.path, one.line, one.function), one.source) for one in lines)
-        for name, lines in found.items()
-        if lines
-    }
+    from samebits.lint.hash_order import find_hash_order  # nothing else needs the reader of code here
+
+    found = find_hash_order([path for path, _ in files])
+    lines = defaultdict[str, list[Entry]](list)
+    for one in found:
+        for name in one.depends_on:
+            lines[name].append(Entry(one.reason, Site(one.path, one.line, one.function), one.source))
+    return {name: tuple(entries) for name, entries in lines.items()}
 
 
 def _refusal(note: Refused) -> str:

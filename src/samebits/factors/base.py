@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 from samebits.base.errors import UsageError
 from samebits.base.sites import Site, shown_path
 from samebits.factors.context import FactorContext, Mode, Setting
-from samebits.lint.findings import Finding
 from samebits.rng.handles import handle_of
 
 Scope = Literal["environment", "process"]
@@ -146,14 +145,6 @@ class Factor(ABC):
         The value is what the attribute holds; of a function, its arguments as a list or as a dictionary of keywords.
         """
         return {}
-
-    def find_lines(self, files: Sequence[str]) -> list[Finding]:
-        """Lines at which it may enter, found by reading code. Other values of it may by luck change nothing."""
-        if not self.found_statically:
-            return []
-        from samebits.lint.hash_order import find_hash_order
-
-        return [one for one in find_hash_order(files) if self.name in one.depends_on]
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
         """What to change in the code, as a sentence without its full stop; what is not known is None or empty."""
