@@ -28,9 +28,8 @@ CONTROL, VARIED = "control", "varied"
 # How many are made side by side unless asked otherwise.
 MOST_UNASKED = 2
 
-# Options that decide which causes a check can find, beside those that take a list.
-_NUMBERS = {"seed", "runs", "max_runs", "max_steps", "timeout"}
-_SWITCHES = {"quick", "strict"}
+# What decides nothing about the causes that a check can find, and the options that take a list.
+_ASIDE = {"command", "pins", "vary", "share", "jobs", "as_fits", "level", "all_origins", "isolation", "patch"}
 
 
 @dataclass(frozen=True)
@@ -110,9 +109,9 @@ class CheckRequest:
         pins = [name if own.value is None else f"{name}={own.value}" for name, own in self.pins.items()]
         given = [("--pin", one) for one in pins] + [("--vary", one) for one in self.vary]
         given += [("--share", one) for one in self.share]
-        asked = [one for one in fields(self) if getattr(self, one.name) != one.default]
-        given += [(_flag(one.name), str(getattr(self, one.name))) for one in asked if one.name in _NUMBERS]
-        return (*chain(*given), *(_flag(one.name) for one in asked if one.name in _SWITCHES))
+        own = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        asked = {f"--{name.replace('_', '-')}": value for name, value in own.items() if name not in _ASIDE}
+        return (*chain(*given, *((flag,) if value is True else (flag, str(value)) for flag, value in asked.items())),)
 
     @property
     def varied(self) -> list[str]:
@@ -123,10 +122,6 @@ class CheckRequest:
     def pinnable(self) -> list[str]:
         """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
         return [name for name in in_order([*moving_factors(), *self.varied]) if name not in self.pins]
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def check_request(words: Sequence[str], config: Config, **options: Any) -> CheckRequest:

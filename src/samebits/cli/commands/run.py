@@ -10,6 +10,7 @@ import click
 
 from samebits.base.errors import UsageError
 from samebits.cli import options
+from samebits.factors.catalog import CATALOG
 from samebits.factors.pinning import settings_for, settings_from
 from samebits.launch.command import parse_command
 from samebits.launch.config import Config, read_config
@@ -40,8 +41,7 @@ from samebits.runfolder.steps import COMPARED
 def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: Any) -> None:
     """Run COMMAND once with factors pinned; its output, input and exit status are its own.
 
-    Without --pin: every factor but os-entropy, clock, process-id, thread-order, files-left-behind, cpu-isa,
-    inductor-autotune, attention-backend, nccl-algorithms, float-precision and data-workers.
+    Without --pin: every factor but {left_alone}.
 
     \b
     samebits run train.py --lr 3
@@ -62,6 +62,10 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
     with contextlib.suppress(OSError):  # the other end is gone; the status counts anyway
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
+
+
+_ALONE = [factor.name for factor in CATALOG if not factor.pinned_by_default]
+command.help = str(command.help).format(left_alone=f"{', '.join(_ALONE[:-1])} and {_ALONE[-1]}")
 
 
 def _plan(
