@@ -89,7 +89,7 @@ class Script:
         cut: runs that are ended after the look, and that of which they differed is made again.
         faces: how many values a leaf of what the run makes may have that is drawn anew; 0 where none is.
         outside: the first run leaves a file outside its copy, and a leaf says whether it was there.
-        has_lottery: untreated runs fail now and then, with this chance.
+        lottery: untreated runs fail now and then, with this chance.
         used: what it used of what some factors need.
     """
 

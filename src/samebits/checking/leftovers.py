@@ -117,7 +117,8 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
         for lot, run in zip(lots, runs, strict=True):
             again = inquiry.compare(kept, run)
             is_after = lot == released
-            if (again is not None and again.position) != (is_after and place.position):
+            seen, expected = again and again.position, place.position if is_after else None
+            if seen != expected:
                 inquiry.failures += 1
                 like = after if is_after else kept
                 where = inquiry.compare(like, run)

@@ -121,8 +121,8 @@ def treat(
             # After all factors: some set variables that a module reads when it is imported.
             for name in dict.fromkeys(name for context in contexts.values() for name in context.awaited):
                 import_if_installed(name)
-        return Treatment(contexts, stack.pop_all())
-    raise AssertionError("unreachable")
+        applied = stack.pop_all()
+    return Treatment(contexts, applied)
 
 
 _active: list[Treatment] = []

@@ -25,7 +25,7 @@ from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Files, Variable, noted_environment, read_notes
-from samebits.runfolder.reading import own
+from samebits.runfolder.reading import safe_path
 from samebits.runfolder.steps import Recording
 from samebits.workspace.place import FILES, Isolation, Place, read_place, with_run_folder
 
@@ -150,4 +150,4 @@ def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str,
     files = str(folder.path / FILES)
     led = {path: with_run_folder([path], files)[0] for path in artifacts}
     inside = {path: there for path, there in led.items() if there != path and Path(files).exists()}
-    return {path: digest_at(own(Path(there), folder.path)) for path, there in inside.items()}
+    return {path: digest_at(safe_path(Path(there), folder.path)) for path, there in inside.items()}

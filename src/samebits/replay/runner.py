@@ -19,7 +19,7 @@ from samebits.replay.reproducer import reproducer
 from samebits.runfolder.folder import RunFolder, write_whole
 from samebits.runfolder.notes import Started, read_notes
 from samebits.runfolder.ops import OPERANDS, read_call
-from samebits.runfolder.reading import own, own_files
+from samebits.runfolder.reading import safe_files, safe_path
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0
@@ -86,7 +86,7 @@ class Replay:
 
 def operands_in(folder: Path) -> list[Path]:
     """The operations whose operands were kept in a run, in the runs of a check, or under `.samebits/`; newest last."""
-    found = [path for depth in ("", "*/", "*/*/") for path in own_files(folder, f"{depth}{OPERANDS}/*.json")]
+    found = [path for depth in ("", "*/", "*/*/") for path in safe_files(folder, f"{depth}{OPERANDS}/*.json")]
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
@@ -109,7 +109,7 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
     if not call.is_builtin:
         return Replay(None, failure=f"{call.op} is a custom operation, unknown outside of the program")
     try:
-        write_whole(own(script, folder.path), reproducer(call, operands.with_suffix(".safetensors"), folder.path))
+        write_whole(safe_path(script, folder.path), reproducer(call, operands.with_suffix(".safetensors"), folder.path))
     except RecordingError:
         raise
     except ValueError as error:

@@ -14,7 +14,7 @@ from samebits.checking.verdict import RunRecord
 from samebits.comparison.locate import agreeing
 from samebits.report.rows import WIDTH, counted
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.reading import own
+from samebits.runfolder.reading import safe_path
 from samebits.runfolder.steps import Recording
 
 
@@ -42,7 +42,7 @@ def experiment_in(home: Path, runs: Sequence[RunRecord]) -> Experiment:
     """What the runs in a folder, which may have been moved, have shown."""
     recorded: dict[int, list[Recording]] = {}
     for run in runs:
-        folder = RunFolder(own(home / run.folder.name, home))
+        folder = RunFolder(safe_path(home / run.folder.name, home))
         with suppress(RecordingError):  # what is damaged is shown without its bits
             recorded[run.id] = folder.recordings()
     most = max((run.steps for run in runs), default=0)

@@ -25,7 +25,7 @@ from typing import Any, TypedDict
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.base.records import from_data
-from samebits.runfolder.reading import own_files, read_bytes, read_json
+from samebits.runfolder.reading import read_bytes, read_json, safe_files
 from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
 
@@ -120,7 +120,7 @@ class RunFolder:
         Files that were only begun are left out; RecordingError where one is damaged, or made by a newer samebits.
         """
         begun = []
-        for path in own_files(self.path, "recording*.sqlite"):
+        for path in safe_files(self.path, "recording*.sqlite"):
             with contextlib.suppress(UnbegunError):
                 begun.append(Recording(path))
         return sorted(begun, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
@@ -238,7 +238,7 @@ def open_run(path: Path) -> RunFolder:
         raise RecordingError(f"there is no run folder {path}", _WHERE_RUNS_ARE)
     if (path / "manifest.json").exists():
         return RunFolder(path)
-    inside = sorted(found.parent for found in own_files(path, "*/manifest.json"))
+    inside = sorted(found.parent for found in safe_files(path, "*/manifest.json"))
     if len(inside) == 1:
         return RunFolder(inside[0])
     if inside:

@@ -24,7 +24,7 @@ from samebits.base.versions import without_version
 from samebits.factors.context import Witness
 from samebits.factors.seed_calls import SeedCall
 from samebits.runfolder.environment import Environment, together
-from samebits.runfolder.reading import MOST_TEXT_BYTES, own_files, parsed, read_bytes
+from samebits.runfolder.reading import MOST_TEXT_BYTES, parsed, read_bytes, safe_files
 
 MOST_NAMED = 8
 _NOTES: dict[str, type[Note]] = {}
@@ -444,7 +444,7 @@ def noted_environment(folder: Path) -> Environment:
 
 def read_processes(folder: Path) -> Iterator[list[Note]]:
     """The notes of each process of a run."""
-    for path in sorted(own_files(folder, "journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+    for path in sorted(safe_files(folder, "journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
         notes = map(_noted, read_bytes(path, folder, MOST_TEXT_BYTES).split(b"\n")[:-1])
         yield [note for note in notes if note is not None]
 

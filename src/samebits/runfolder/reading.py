@@ -13,7 +13,7 @@ from samebits.base.errors import RecordingError
 MOST_BYTES, MOST_TEXT_BYTES = 1 << 34, 1 << 30
 
 
-def own(path: Path, folder: Path) -> Path:
+def safe_path(path: Path, folder: Path) -> Path:
     """A path in a folder; RecordingError where a link or `..` leads out of it, or it is a pipe or a device."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise RecordingError(
@@ -24,14 +24,14 @@ def own(path: Path, folder: Path) -> Path:
     return path
 
 
-def own_files(folder: Path, pattern: str) -> Iterator[Path]:
+def safe_files(folder: Path, pattern: str) -> Iterator[Path]:
     """The files in a folder that match."""
-    return (own(path, folder) for path in folder.glob(pattern))
+    return (safe_path(path, folder) for path in folder.glob(pattern))
 
 
 def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
     """The content of a file in a folder; RecordingError where it is none of the folder's, or too large."""
-    size = own(path, folder).stat().st_size
+    size = safe_path(path, folder).stat().st_size
     if size > most:
         raise RecordingError(
             f"{path} has {size} bytes, more than samebits reads", "was the run folder edited or copied in part?"

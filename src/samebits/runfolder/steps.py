@@ -31,7 +31,7 @@ from urllib.parse import quote
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.base.records import from_data
 from samebits.runfolder.lane_ids import LaneId
-from samebits.runfolder.reading import own, parsed, read_bytes
+from samebits.runfolder.reading import parsed, read_bytes, safe_path
 
 SCHEMA = 2
 # What two runs are compared by, in the order in which one thing follows from another. The state of generators,
@@ -348,7 +348,7 @@ class Recording:
 
 def _address(path: Path) -> str:
     """For reading only, unless a journal that a killed process left has to be rolled back first."""
-    journal = own(path.with_name(f"{path.name}-journal"), path.parent)
+    journal = safe_path(path.with_name(f"{path.name}-journal"), path.parent)
     content = read_bytes(journal, path.parent) if journal.exists() else b""
     # One that ends so names another file, which sqlite would remove.
     is_left = content.startswith(_JOURNAL) and not content.endswith(_JOURNAL)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from samebits.base.errors import RecordingError
 from samebits.base.records import from_data
-from samebits.runfolder.reading import own_files, parsed, read_bytes
+from samebits.runfolder.reading import parsed, read_bytes, safe_files
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +140,7 @@ def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept
     """The tensors kept for one stream of one step; empty when none were."""
     found: dict[str, Kept] = {}
     pattern = file_name(rank, step, stream).replace(".0.", ".*.")
-    for path in sorted(own_files(folder, f"values/{pattern}")):
+    for path in sorted(safe_files(folder, f"values/{pattern}")):
         found |= read_tensors(path, folder)
     return found
 

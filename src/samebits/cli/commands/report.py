@@ -12,7 +12,7 @@ from samebits.report.answers import find_answer, read_answer
 from samebits.report.experiment import experiment_in
 from samebits.report.page import answer_page, run_page
 from samebits.runfolder.folder import ANSWER, HOME, Manifest, RunFolder, newest_in, open_run, write_whole
-from samebits.runfolder.reading import own_files
+from samebits.runfolder.reading import safe_files
 
 
 @click.command()
@@ -54,7 +54,7 @@ def _page(path: Path, sources: bool) -> str:
 
 
 def _manifest(home: Path) -> Manifest:
-    for path in sorted(own_files(home, "*/manifest.json")):
+    for path in sorted(safe_files(home, "*/manifest.json")):
         try:
             return RunFolder(path.parent).manifest()
         except RecordingError:
