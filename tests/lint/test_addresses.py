@@ -24,6 +24,7 @@ GUILTY = {
     "offset = id(net) % 7": {ADDRESS},
     "list({id(p) for p in net.parameters()})": {ADDRESS},
     "list(set(things))": BOTH,
+    "import weakref; list(weakref.WeakSet(net.modules()))": {ADDRESS},
     "list({'cat', 'dog'})": {SEED},
     "torch.manual_seed(hash(net) % 100)": BOTH,
     "[hash(p) for p in net.parameters()]": {ADDRESS},

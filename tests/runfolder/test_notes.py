@@ -100,6 +100,7 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
         Witnessed("clock", Site("/t.py", 3, "f"), "time.time", ("/t.py", 4), "seed it"),
         *(Seeded("seed", value, Site("/t.py", 3)) for value in (1, 1.5, "00ff")),
         notes.Carried("read", "/a", "/a", Site("/t.py", 3), Site("/t.py", 5), 2),
+        notes.Outside("program", "sort -R a.txt", Site("/t.py", 3)),
         *(Unseen("a process", False), Unseen(os.fsdecode(b"paths that are no text: /\xff/\n\r\xc3\xbc"))),
         *(notes.Files(("/t.py",), "/t.py"), notes.Overridden("clock", "it was set"), notes.Used(("cuda",))),
         *(notes.Refused("no", "t.py:3"), notes.Failed("storage", "full"), notes.OpDiverged(0, 1, 2)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from samebits.base.errors import StorageError
-from samebits.runfolder.notes import Carried, Files, Reached, Variable, Witnessed, read_notes
+from samebits.runfolder.notes import Carried, Files, Outside, Reached, Variable, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import trees
 from samebits.workspace.trees import volume
@@ -120,6 +120,39 @@ def test_a_checkpoint_that_torch_writes_is_its_own(folder: Path, monkeypatch: py
     assert state_of(folder) == before
     carried = {Path(note.path).name for note in read_notes(runs.home / "1-run", Carried) if note.wrote is not None}
     assert carried == {"last.pt"}
+
+
+def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None:
+    """Of each folder elsewhere the first file that the script finds there; programs, but for Python, which is seen."""
+    write(folder, {"own.txt": "words"})
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, {"drawn.npy": "x", "other.npy": "x", "listed/a": "x", "module.py": "import os"})
+    runs = Runs(folder)
+    code = (
+        "import json, os, subprocess, sys, numpy\n"
+        f"there = {str(elsewhere)!r}\n"
+        "open('own.txt').close(); os.path.exists('/usr/bin/env'); os.path.isdir(there)\n"
+        "os.path.exists(there + '/missing.npy'); open(there + '/module.py').close()\n"
+        "os.path.exists(there + '/drawn.npy')\n"
+        "open(there + '/other.npy').close()\n"
+        "os.listdir(there + '/listed')\n"
+        "subprocess.run(['sort', '-R', 'own.txt'], capture_output=True)\n"
+        "os.system('true')\n"
+        "subprocess.run([sys.executable, '-c', ''])\n"
+        "subprocess.run('sort -u own.txt | wc', shell=True, capture_output=True)\n"
+        "print(json.dumps(1))"
+    )
+    assert runs.run(code) == 1
+
+    notes = [(note.kind, note.what, note.site.line) for note in read_notes(runs.home / "1-run", Outside)]
+    assert [(kind, what) for kind, what, _ in notes] == [
+        ("file", f"{elsewhere}/drawn.npy"),
+        ("file", f"{elsewhere}/listed"),
+        ("program", "sort -R own.txt"),
+        ("program", "true"),
+        ("program", "sort -u own.txt | wc"),
+    ]
+    assert [line for _, _, line in notes] == sorted({line for _, _, line in notes})
 
 
 def test_what_is_written_unseen_cannot_reach_what_is_linked(

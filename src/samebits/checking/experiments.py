@@ -283,6 +283,7 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
         seeds=reseeded(a.seeds, b.seeds),
         races=a.races or b.races,
         apart=tuple(apart(a, b)[:MOST_NAMED]),
+        taken=tuple(_taken([_run(pool, divergent.a), _run(pool, divergent.b)], "program", "file")[:MOST_NAMED]),
     )
 
 
@@ -337,6 +338,9 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":
         notes.append(f"the script wrote {listed(written, MOST_NAMED)}, which no copy keeps apart")
+    if taken := _taken(pool.runs, "file"):
+        missing = "whether runs without it agree was not tried"
+        notes.append(f"read outside the folder: {listed(taken, MOST_NAMED)}; {missing}")
     if space.isolation == "none":
         notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
     replaced = next(filter(None, (Replaced.told(run.path) for run in pool.runs)), "")
@@ -345,6 +349,14 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     if request.max_steps is not None:
         notes.append(f"only the first {request.max_steps} steps were looked at" if request.max_steps > 1 else ONE_STEP)
     return notes
+
+
+def _taken(runs: Iterable[Run], *kinds: str) -> list[str]:
+    """What runs took from where no copy holds it still, each with its line."""
+    notes = {(one.kind, one.what): one for run in runs for one in run.facts.outside if one.kind in kinds}
+    wrote = {path for run in runs for path in run.facts.wrote}
+    named = [(one, shown_path(one.what) if one.kind == "file" else f"`{one.what}`") for one in notes.values()]
+    return [f"{name} ({one.site.place})" for one, name in named if one.what not in wrote]
 
 
 def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> list[str]:

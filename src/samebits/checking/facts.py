@@ -19,6 +19,7 @@ from samebits.runfolder.notes import (
     Files,
     Note,
     Observed,
+    Outside,
     Reached,
     Refused,
     Replaced,
@@ -88,6 +89,7 @@ class Facts:
         early_seeds: factor → lines that had seeded others before it was drawn from, in the same process.
         carried: what it asked for and wrote later: the next run may find it.
         reached: what it met outside its copy of the folder.
+        outside: files that it read and programs that it started, which no copy holds still.
         wrote: path → the line that wrote it first.
         commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.
@@ -109,6 +111,7 @@ class Facts:
     early_seeds: Mapping[str, tuple[Site, ...]] = field(default_factory=dict)
     carried: tuple[Carried, ...] = ()
     reached: tuple[Reached, ...] = ()
+    outside: tuple[Outside, ...] = ()
     wrote: Mapping[str, Site] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     races: tuple[Site, ...] = ()
@@ -153,6 +156,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         early_seeds={name: sites for process in reversed(processes) for name, sites in _early(process)},
         carried=_carried(_of(Carried, notes), changed),
         reached=tuple(_of(Reached, notes)),
+        outside=tuple(_of(Outside, notes)),
         wrote={note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
         commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
         races=_races(processes),

@@ -357,6 +357,7 @@ class Unknown:
         untried: factors that were not released any more.
         apart: what the two runs noted differently besides: commands that they started, files that they met.
         races: lines at which several processes step on parameters that they share.
+        taken: programs that they started and files outside the folder that they read, each with its line.
     """
 
     divergent: DivergentRuns
@@ -369,6 +370,7 @@ class Unknown:
     untried: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     races: tuple[Site, ...] = ()
+    taken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

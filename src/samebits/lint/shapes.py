@@ -117,7 +117,7 @@ _SCALARS = {
     **{"Never": NEVER, "Address": ADDRESSED, "Object": OBJECT},
 }
 _CONTAINERS = {
-    **dict.fromkeys(["set", "frozenset", "abstractset", "mutableset"], "set"),
+    **dict.fromkeys(["set", "frozenset", "abstractset", "mutableset", "weakset"], "set"),
     **dict.fromkeys(["dict", "defaultdict", "ordereddict", "mapping", "mutablemapping"], "dict"),
     **dict.fromkeys(["list", "sequence", "mutablesequence", "deque"], "list"),
     "view": "view",
@@ -159,7 +159,7 @@ def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Sha
 # What they give: `A` is the first argument, `B` the second, `T` and `U` their members; `R` is what `A` makes if it is
 # called, `V` what is in it under a key.
 _FUNCTIONS = {
-    **dict.fromkeys(["set", "frozenset"], "set[T]"),
+    **dict.fromkeys(["set", "frozenset", "WeakSet"], "set[T]"),
     **dict.fromkeys(["list", "tuple", "sorted", "reversed", "iter", "deque"], "list[T]"),
     **dict.fromkeys(["len", "int", "ord", "bool", "hash", "getuid", "getpid", "crc32"], "int"),
     **dict.fromkeys(["float", "abs", "round", "sum", "fsum"], "float"),

@@ -164,7 +164,9 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     if origin is not None and (line := not_waited_for(origin)):
         return [line]
-    between = "what the machine tells of itself (free memory, load), the network, files outside the folder"
+    machine, network = "what the machine tells of itself (free memory, load)", "the network"
+    taken = verdict.unknown.taken
+    between = ", ".join([*taken, machine, network] if taken else [machine, network, "files outside the folder"])
     if origin is not None and origin.first.place.finding == "argument":
         return [f"look at what the arguments of {origin.first.place.row.kind.op} are computed from: {between}"]
     if _excluded(origin) and origin is not None and origin.first.place.finding == "op":

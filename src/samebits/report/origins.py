@@ -17,7 +17,7 @@ def origin_rows(origin: Origin) -> Rows:
     rows: Rows = [("op", f"{called(place.row.kind)}      {describe_finding(origin)}")]
     if place.reordered:
         rows.append(("", "Python put them together in another order: from a set, a dictionary, or a listing"))
-    elif place.names and place.finding in ("input", "argument"):
+    elif place.names and (place.finding == "input" or (place.finding == "argument" and first.producer is not None)):
         rows.append(("", _arrived(first)))
     if place.finding == "control flow":
         rows += [("", f"{row.kind.op}{_at(row.kind)}") for row in place.extra[1:4]]

@@ -195,7 +195,8 @@ def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
     for one in unknown.seeds:
         rows.append(("seeded", f"{one.what} with {one.a} in one run and {one.b} in the other, {one.site.place}"))
-    rows += [("witnessed", f"{name}: {entry.what}, {entry.site.place}") for name, entry in unknown.witnessed]
+    label = "held" if unknown.held else "witnessed"
+    rows += [(label, f"{name}: {entry.what}, {entry.site.place}") for name, entry in unknown.witnessed]
     rows += [("excluded", line) for line in excluded(verdict)]
     rows += [("differs", line) for line in unknown.apart]
     return rows + [("next", line) for line in advice(verdict)]

@@ -122,6 +122,20 @@ class Carried(Note, note="carried"):
 
 
 @dataclass(frozen=True)
+class Outside(Note, note="outside"):
+    """What a line of the program's took from where no copy holds it still.
+
+    Attributes:
+        kind: a `file` outside the working folder, or a `program` that it started.
+        what: the path, the first one of each folder; or the command.
+    """
+
+    kind: str
+    what: str
+    site: Site
+
+
+@dataclass(frozen=True)
 class Wrote(Note, note="wrote"):
     """A file was written, or begun: as the user calls it, the line that did it first, and the steps done by then."""
 

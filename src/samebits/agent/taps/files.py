@@ -22,7 +22,7 @@ from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.imports import when_loaded
 from samebits.factors.patching import PatchedFunction
-from samebits.runfolder.notes import Carried, Journal, Reached, Wrote
+from samebits.runfolder.notes import Carried, Journal, Outside, Reached, Wrote
 from samebits.workspace.place import Place, is_in
 from samebits.workspace.trees import copy_file
 
@@ -35,6 +35,10 @@ _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
+# What is installed, and not the program's.
+_SYSTEM = tuple({f"{one}{os.sep}" for one in ("/usr", "/etc", sys.prefix, sys.base_prefix)})
+# So much is told of a command.
+_MOST_WORDS = 200
 # Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
 _MOST_ASKED, MOST_NOTES = 10_000, 1_000
 
@@ -118,6 +122,8 @@ class FilesWatched:
             "samebits.writes": self._on((self._change, 0, None)),
             "socket.bind": self._binds,
             "mmap.__new__": self._maps,
+            "subprocess.Popen": self._starts,
+            "os.system": self._starts,
         }
 
     def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
@@ -255,6 +261,13 @@ class FilesWatched:
         if path.startswith(_SHARED_MEMORY) and not is_made_up:
             self._reach(f"shared memory {os.path.basename(path)}")
 
+    def _starts(self, program: Any, words: Any = (), *_: object) -> None:
+        typed = [os.fsdecode(word) for word in ([words] if isinstance(words, str | bytes) else words) or [program]]
+        # A shell is told what to start; and what Python does is seen.
+        command = typed[-1] if typed[1:2] == ["-c"] else " ".join(typed)
+        if not os.path.basename(typed[0]).startswith("python"):
+            self._take_from("program", command, command)
+
     # ---- what is made of it
 
     def _full(self, path: object, dir_fd: int = -1) -> str | None:
@@ -281,6 +294,8 @@ class FilesWatched:
         if site is None:
             return
         self._asked[full] = how, site, self.steps()
+        if how == "listed" or (how != "made" and os.path.isfile(full)):
+            self._find(full if how == "listed" else os.path.dirname(full), full)
         if full in self._written:
             # What was appended to has more in it than this run has written.
             self._note(full, self._written[full])
@@ -290,6 +305,20 @@ class FilesWatched:
             self.misses_something = True
             # Others may write it, unseen: programs that it starts, libraries in C.
             self._note(full, None)
+
+    def _find(self, folder: str, full: str) -> None:
+        """What lies in a folder is what the run finds there."""
+        place, home = self._place, self._place.home_of(full)
+        is_held = is_in(full, place.start) or any(is_in(home, one) for one in place.shared)
+        if not is_held and not full.startswith(_SYSTEM) and not full.endswith(".py"):
+            self._take_from("file", home, folder)
+
+    def _take_from(self, kind: str, what: str, key: str) -> None:
+        """Note it once; what a library does while it is imported has no line, and is the same for everybody."""
+        site = user_site()
+        if site is not None and f"{kind} {key}" not in self._noted and len(self._noted) < MOST_NOTES:
+            self._noted.add(f"{kind} {key}")
+            self._journal.note(Outside(kind, what[:_MOST_WORDS], site))
 
     def _change(self, full: str, is_anew: bool = True) -> None:
         """This run is about to change what stands there."""
