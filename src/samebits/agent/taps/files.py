@@ -36,7 +36,7 @@ _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 # What is installed, and not the program's.
-_SYSTEM = tuple({f"{one}{os.sep}" for one in ("/usr", "/etc", sys.prefix, sys.base_prefix)})
+_SYSTEM = tuple({f"{one}{os.sep}" for one in ("/bin", "/etc", "/lib", "/sbin", "/usr", sys.prefix, sys.base_prefix)})
 # So much is told of a command.
 _MOST_WORDS = 200
 # Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
