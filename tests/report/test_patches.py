@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from samebits.base.sites import Site
-from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch
+from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch, Remedy
 from samebits.comparison.locate import Divergence
 from samebits.fixing.patch import Mend, Unmended
 from samebits.report.patches import patch_rows
+from samebits.report.text import check_told
 
 SITE = Site("/project/train.py", 7, "main", "x = os.listdir('.')")
 MEND = Mend("file-order", SITE, "sorts the listing", "classes may get other numbers")
@@ -60,3 +61,14 @@ def test_a_patch_that_is_not_enough_says_where_runs_diverge() -> None:
         "1 file, 1 line: not proven: the script failed; nothing was applied"
     )
     assert rows(Patch(cannot=(LEFT,)))[0] == ("patch", "none can be made")
+
+
+def test_a_patch_that_is_proven_stands_for_what_would_be_said() -> None:
+    """What to change is said in words where it is not, or where a cause is left that no edit mends."""
+    remedy = Remedy(("os-entropy",), True, runs=(1, 2), whole=(1, 2), code=("use a counter",))
+    apart = DivergentRuns(1, 2, Divergence(0, "grad"))
+    found = replace(verdict(Patch(proven=True)), remedy=remedy, divergent=apart)
+
+    assert "use a counter" not in check_told(found).text
+    for other in (None, Patch(proven=False), Patch(proven=True, cannot=(LEFT,))):
+        assert "use a counter" in check_told(replace(found, patch=other)).text

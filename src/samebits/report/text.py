@@ -206,8 +206,10 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     if verdict.remedy is None:
         return []
     state = ("", remedy_state(verdict.remedy, verdict.is_complete))
+    is_mended = verdict.patch is not None and verdict.patch.proven and not verdict.patch.cannot
     label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
-    fixes = [(label, line) for line in verdict.remedy.code]
+    # A patch that was proven says in code what these would say in words.
+    fixes = [] if is_mended else [(label, line) for line in verdict.remedy.code]
     return [("remedy", remedy_command(verdict)), state, *fixes] if verdict.remedy.pins else [*fixes, state]
 
 
