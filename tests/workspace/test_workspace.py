@@ -123,7 +123,7 @@ def test_a_checkpoint_that_torch_writes_is_its_own(folder: Path, monkeypatch: py
 
 
 def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None:
-    """Of each folder elsewhere the first file that the script finds there; programs, but for Python, which is seen."""
+    """The first file that the script finds in each folder elsewhere; programs but Python, which is seen; timers."""
     write(folder, {"own.txt": "words"})
     elsewhere = tmp_path / "elsewhere"
     write(elsewhere, {"drawn.npy": "x", "other.npy": "x", "listed/a": "x", "module.py": "import os"})
@@ -140,6 +140,7 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None
         "os.system('true')\n"
         "subprocess.run([sys.executable, '-c', ''])\n"
         "subprocess.run('sort -u own.txt | wc', shell=True, capture_output=True)\n"
+        "import signal; signal.setitimer(signal.ITIMER_REAL, 900)\n"
         "print(json.dumps(1))"
     )
     assert runs.run(code) == 1
@@ -151,6 +152,7 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None
         ("program", "sort -R own.txt"),
         ("program", "true"),
         ("program", "sort -u own.txt | wc"),
+        ("timer", "signal.setitimer"),
     ]
     assert [line for _, _, line in notes] == sorted({line for _, _, line in notes})
 

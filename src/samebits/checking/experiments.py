@@ -283,7 +283,7 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
         seeds=reseeded(a.seeds, b.seeds),
         races=a.races or b.races,
         apart=tuple(apart(a, b)[:MOST_NAMED]),
-        taken=tuple(_taken([_run(pool, divergent.a), _run(pool, divergent.b)], "program", "file")[:MOST_NAMED]),
+        taken=tuple(_taken([_run(pool, divergent.a), _run(pool, divergent.b)])[:MOST_NAMED]),
     )
 
 
@@ -338,7 +338,7 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":
         notes.append(f"the script wrote {listed(written, MOST_NAMED)}, which no copy keeps apart")
-    if taken := _taken(pool.runs, "file"):
+    if taken := _taken(pool.runs, ["file"]):
         missing = "whether runs without it agree was not tried"
         notes.append(f"read outside the folder: {listed(taken, MOST_NAMED)}; {missing}")
     if space.isolation == "none":
@@ -351,12 +351,13 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     return notes
 
 
-def _taken(runs: Iterable[Run], *kinds: str) -> list[str]:
+def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "file")) -> list[str]:
     """What runs took from where no copy holds it still, each with its line."""
     notes = {(one.kind, one.what): one for run in runs for one in run.facts.outside if one.kind in kinds}
     wrote = {path for run in runs for path in run.facts.wrote}
-    named = [(one, shown_path(one.what) if one.kind == "file" else f"`{one.what}`") for one in notes.values()]
-    return [f"{name} ({one.site.place})" for one, name in named if one.what not in wrote]
+    said = {"file": "{}", "program": "`{}`", "timer": "the timer of {}"}
+    own = (one for one in notes.values() if one.what not in wrote)
+    return [f"{said[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in own]
 
 
 def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> list[str]:

@@ -89,7 +89,7 @@ class Facts:
         early_seeds: factor → lines that had seeded others before it was drawn from, in the same process.
         carried: what it asked for and wrote later: the next run may find it.
         reached: what it met outside its copy of the folder.
-        outside: files that it read and programs that it started, which no copy holds still.
+        outside: files that it read, programs that it started and timers that it set, which no copy holds still.
         wrote: path → the line that wrote it first.
         commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.

@@ -357,7 +357,8 @@ class Unknown:
         untried: factors that were not released any more.
         apart: what the two runs noted differently besides: commands that they started, files that they met.
         races: lines at which several processes step on parameters that they share.
-        taken: programs that they started and files outside the folder that they read, each with its line.
+        taken: programs that they started, timers that they set and files outside the folder that they read, each with
+            its line.
     """
 
     divergent: DivergentRuns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +25,6 @@ DAY_NS = 86_400 * SECOND_NS
 LEAST_BEHIND_NS = 1_618_033_989
 # Where real time passes: a reading is late by half of what has passed since the last one, and no more than this.
 MOST_LATE_NS = SECOND_NS // 2
-TIMERS = ("alarm", "setitimer")
 DURATIONS = ("perf_counter", "monotonic", "process_time", "thread_time")
 
 
@@ -47,12 +45,9 @@ class Clock(CallFactor):
     summary = "the time and durations differ in every run: harmless in a log, fatal in a seed or a choice of kernels"
     explanation = "{what} was read"
     fix = "use a fixed value instead of the time read at {place}, wherever a seed, data or a setting comes from it"
-    fixes: ClassVar = {
-        **dict.fromkeys(
-            DURATIONS, "count steps, or choose beforehand, instead of deciding by the seconds read at {place}"
-        ),
-        **dict.fromkeys(TIMERS, "count steps, instead of what the timer set at {place} does"),
-    }
+    fixes: ClassVar = dict.fromkeys(
+        DURATIONS, "count steps, or choose beforehand, instead of deciding by the seconds read at {place}"
+    )
     pinned_by_default = False
     varied_by_default = True
     effects = ("the time of day", "a logical clock", "shifted by days, at another pace")
@@ -73,9 +68,6 @@ class Clock(CallFactor):
                 context.replace(time, name, partial(clock.read_system, name, unit))
         if clock.is_logical:
             context.replace(time, "sleep", clock.sleep)
-        for name in TIMERS:
-            if hasattr(signal, name):
-                context.replace(signal, name, partial(clock.sets, name))
         try:
             report_another_now(context, clock.reading, clock.time_ns)
         except (ImportError, RuntimeError) as error:
@@ -166,12 +158,6 @@ class _Clock:
         # How often a library sleeps, or a loop that waits for somebody else, is never the same: it counts once.
         if not _is_read_by_library():
             self.thread.slept = int(seconds * SECOND_NS)
-
-    def sets(self, name: str, original: Callable[..., object], *args: object) -> object:
-        """For a timer, which goes off in real time whatever the clock says: its line is named, and nothing else."""
-        if not _is_read_by_library():
-            self.context.enter(f"signal.{name}")
-        return original(*args)
 
     def complete(
         self,

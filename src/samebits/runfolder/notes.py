@@ -126,8 +126,8 @@ class Outside(Note, note="outside"):
     """What a line of the program's took from where no copy holds it still.
 
     Attributes:
-        kind: a `file` outside the working folder, or a `program` that it started.
-        what: the path, the first one of each folder; or the command.
+        kind: a `file` outside the working folder, a `program` that it started, or a `timer`.
+        what: the path, the first one of each folder; the command; or what sets the timer.
     """
 
     kind: str

@@ -10,6 +10,7 @@ Heard of are Python's audit events, and what torch, safetensors (`agent.taps.sav
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -147,6 +148,8 @@ class FilesWatched:
         when_loaded("h5py.h5f", self._watch_hdf5)
         for name in ("stat", "lstat"):
             self._watch_questions(name)
+        for name in ("alarm", "setitimer"):
+            self._watch_timer(name)
 
     def begin_recording(self, steps: Callable[[], int]) -> None:
         """Start counting steps, and files whose content is not looked into."""
@@ -401,6 +404,16 @@ class FilesWatched:
             keeper = getattr(sys.modules.get(module), keeper_name, None)
             if getattr(keeper, name, None) is original:
                 setattr(keeper, name, staticmethod(patched))
+
+    def _watch_timer(self, name: str) -> None:
+        """A timer goes off in real time, whatever the clock says, and so between other operations in every run."""
+        original = getattr(signal, name)
+
+        def sets(*args: object) -> object:
+            self._quietly(self._take_from, "timer", f"signal.{name}", name)
+            return original(*args)
+
+        setattr(signal, name, PatchedFunction("signal", name, original, sets))
 
     def _watch_hdf5(self, module: ModuleType) -> None:
         """HDF5 opens its files in C, below h5py's low-level functions (api.h5py.org, Module H5F)."""
