@@ -123,7 +123,7 @@ def test_a_checkpoint_that_torch_writes_is_its_own(folder: Path, monkeypatch: py
 
 
 def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None:
-    """The first file that the script finds in each folder elsewhere; programs but Python, which is seen; timers."""
+    """The first file that a line finds elsewhere; programs but Python, which is seen; timers."""
     write(folder, {"own.txt": "words"})
     elsewhere = tmp_path / "elsewhere"
     write(elsewhere, {"drawn.npy": "x", "other.npy": "x", "listed/a": "x", "module.py": "import os"})
@@ -133,8 +133,7 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None
         f"there = {str(elsewhere)!r}\n"
         "open('own.txt').close(); os.path.exists('/usr/bin/env'); os.path.isdir(there)\n"
         "os.path.exists(there + '/missing.npy'); open(there + '/module.py').close()\n"
-        "os.path.exists(there + '/drawn.npy')\n"
-        "open(there + '/other.npy').close()\n"
+        "for name in ('drawn', 'other'): os.path.exists(f'{there}/{name}.npy')\n"
         "os.listdir(there + '/listed')\n"
         "subprocess.run(['sort', '-R', 'own.txt'], capture_output=True)\n"
         "os.system('true')\n"

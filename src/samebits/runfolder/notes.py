@@ -127,7 +127,7 @@ class Outside(Note, note="outside"):
 
     Attributes:
         kind: a `file` outside the working folder, a `program` that it started, or a `timer`.
-        what: the path, the first one of each folder; the command; or what sets the timer.
+        what: the path, the command, or what sets the timer; the first one at each line.
     """
 
     kind: str

@@ -37,7 +37,9 @@ _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 # What is installed, and not the program's.
-_SYSTEM = tuple({f"{one}{os.sep}" for one in ("/bin", "/etc", "/lib", "/sbin", "/usr", sys.prefix, sys.base_prefix)})
+_SYSTEM = tuple(
+    {f"{one}{os.sep}" for one in ("/bin", "/dev", "/etc", "/lib", "/sbin", "/usr", sys.prefix, sys.base_prefix)}
+)
 # So much is told of a command.
 _MOST_WORDS = 200
 # Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
@@ -104,6 +106,7 @@ class FilesWatched:
         # Path → the line that wrote there first; and those whose content is all this run's own.
         self._written: dict[str, Site | None] = {}
         self._anew, self._noted = set[str](), set[str]()
+        self._taken = set[tuple[str, object]]()
         self._texts: dict[str, None] = {}
         self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
 
@@ -269,7 +272,7 @@ class FilesWatched:
         # A shell is told what to start; and what Python does is seen.
         command = typed[-1] if typed[1:2] == ["-c"] else " ".join(typed)
         if not os.path.basename(typed[0]).startswith("python"):
-            self._take_from("program", command, command)
+            self._take_from("program", command, user_site())
 
     # ---- what is made of it
 
@@ -298,7 +301,7 @@ class FilesWatched:
             return
         self._asked[full] = how, site, self.steps()
         if how == "listed" or (how != "made" and os.path.isfile(full)):
-            self._find(full if how == "listed" else os.path.dirname(full), full)
+            self._find(full, site)
         if full in self._written:
             # What was appended to has more in it than this run has written.
             self._note(full, self._written[full])
@@ -309,18 +312,17 @@ class FilesWatched:
             # Others may write it, unseen: programs that it starts, libraries in C.
             self._note(full, None)
 
-    def _find(self, folder: str, full: str) -> None:
-        """What lies in a folder is what the run finds there."""
+    def _find(self, full: str, site: Site) -> None:
+        """What lies there is what every run finds, and others may not."""
         place, home = self._place, self._place.home_of(full)
         is_held = is_in(full, place.start) or any(is_in(home, one) for one in place.shared)
         if not is_held and not full.startswith(_SYSTEM) and not full.endswith(".py"):
-            self._take_from("file", home, folder)
+            self._take_from("file", home, site)
 
-    def _take_from(self, kind: str, what: str, key: str) -> None:
-        """Note it once; what a library does while it is imported has no line, and is the same for everybody."""
-        site = user_site()
-        if site is not None and f"{kind} {key}" not in self._noted and len(self._noted) < MOST_NOTES:
-            self._noted.add(f"{kind} {key}")
+    def _take_from(self, kind: str, what: str, site: Site | None) -> None:
+        """Note it, the first of its kind at each line; what a library does while it is imported has none."""
+        if site is not None and (kind, site.key) not in self._taken:
+            self._taken.add((kind, site.key))
             self._journal.note(Outside(kind, what[:_MOST_WORDS], site))
 
     def _change(self, full: str, is_anew: bool = True) -> None:
@@ -410,7 +412,7 @@ class FilesWatched:
         original = getattr(signal, name)
 
         def sets(*args: object) -> object:
-            self._quietly(self._take_from, "timer", f"signal.{name}", name)
+            self._quietly(self._take_from, "timer", f"signal.{name}", user_site())
             return original(*args)
 
         setattr(signal, name, PatchedFunction("signal", name, original, sets))
