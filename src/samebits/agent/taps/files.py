@@ -37,9 +37,7 @@ _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
 # What is installed, and not the program's.
-_SYSTEM = tuple(
-    {f"{one}{os.sep}" for one in ("/bin", "/dev", "/etc", "/lib", "/sbin", "/usr", sys.prefix, sys.base_prefix)}
-)
+_SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib/", "/sbin/", "/usr/", sys.prefix + os.sep, sys.base_prefix + os.sep)
 # So much is told of a command.
 _MOST_WORDS = 200
 # Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
