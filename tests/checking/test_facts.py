@@ -22,6 +22,7 @@ from samebits.checking.verdict import RunRecord, whole_runs
 from samebits.comparison.ops import OpDivergence
 from samebits.launch.command import Command
 from samebits.runfolder.notes import (
+    Carried,
     InEffect,
     Journal,
     Note,
@@ -234,3 +235,18 @@ def test_the_end_of_the_output_is_about_the_script(tmp_path: Path) -> None:
         found[name] = list(read_facts(folder).stderr_tail[1:])
 
     assert found == {name: left for name, (_, left) in cases.items()}
+
+
+def test_the_line_that_looks_comes_before_the_one_that_makes(tmp_path: Path) -> None:
+    """Of a cache that was missing: who asks decides; the folder is made first, and before the file is written."""
+    asks, makes = Site("/train.py", 15), Site("/train.py", 18)
+    made = Carried("made", "/cache", "/cache", makes, makes)
+    noted(
+        tmp_path,
+        1,
+        Carried("tested", "/cache/x", "/cache/x", asks),
+        made,
+        Carried("tested", "/cache/x", "/cache/x", asks, makes),
+    )
+
+    assert [one.asked.line for one in read_facts(tmp_path).carried] == [15, 18]

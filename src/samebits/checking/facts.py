@@ -256,14 +256,17 @@ def _early(notes: Iterable[Note]) -> Iterator[tuple[str, tuple[Site, ...]]]:
 
 
 def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple[Carried, ...]:
-    """Each path and line once; what is not known to be written by this process counts if it was written at all."""
+    """Each path and line once, those first that look whether something is there, and not what makes it.
+
+    What is not known to be written by this process counts if it was written at all.
+    """
     found: dict[tuple[str, str], Carried] = {}
     for note in notes:
         key = note.path, note.written
         is_written = changed is None or note.wrote is not None or any(is_in(path, note.path) for path in changed)
         if is_written and (key not in found or found[key].wrote is None):
             found[key] = note
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda note: note.how == "made"))
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
