@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,9 +116,9 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: 
             texts[name] = text_of(name)
         except UnreadableError as error:
             unread.append(Unread(name, error.line, error.why))
-    shares = shared_out(connected(texts), max(1, min(jobs, len(texts) // _WORTH_A_PROCESS)))
+    most = min(jobs, len(texts) // _WORTH_A_PROCESS) if sys.platform == "linux" else 1
     read = functools.partial(_read, [rule.code for rule in chosen])
-    parts = [read(share) for share in shares] if len(shares) < 2 else in_processes(read, shares)
+    parts = in_processes(read, shared_out(connected(texts), max(1, most)))
     findings = sorted((one for part in parts for one in part.findings), key=lambda one: (one.path, one.line, one.rule))
     unread = sorted([*unread, *(one for part in parts for one in part.unread)], key=lambda one: files.index(one.path))
     return Linted(len(files), tuple(findings), sum(part.ignored for part in parts), tuple(unread))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from samebits.lint.source import Index, Text, module_of
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 Group = dict[str, Text]
@@ -52,7 +54,21 @@ def _length(group: Group) -> int:
 
 
 def in_processes(read: Callable[[Sequence[Group]], T], shares: Sequence[Sequence[Group]]) -> list[T]:
-    """Each share read in a process of its own."""
-    # Ctrl-C is for this process, which ends the others.
-    with multiprocessing.get_context("fork").Pool(len(shares), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        return pool.map(read, shares, chunksize=1)
+    """Each share read in a process of its own, the first one in this."""
+    answers = [_begun(read, share) for share in shares[1:]]
+    return [*map(read, shares[:1]), *(one.recv() for one in answers)]
+
+
+def _begun(read: Callable[[Sequence[Group]], T], share: Sequence[Group]) -> Connection[object, T]:
+    import multiprocessing  # a few files are read before it is imported
+
+    def answer() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits, and ends this one
+        there.send(read(share))
+
+    # A pipe for each, and no pool: that asks for semaphores, which not every container has.
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    fork.Process(target=answer, daemon=True).start()
+    there.close()
+    return here
