@@ -65,7 +65,7 @@ CASES = [
     case("completion_order_folds", "completion-order", step=None),
     case("completion_order_pool", "completion-order", step=None),
     case("completion_order_tasks", "completion-order", step=None, is_sample=True),
-    case("cpu_threads_conv", "cpu-threads", options=("--vary", "cpu-threads")),
+    case("cpu_threads_norm", "cpu-threads", options=("--vary", "cpu-threads")),
     # The first batch is the same in one process and in a worker; and what a dataset carries no pin takes from it.
     case("data_workers_carried", "data-workers", step=1, options=("--vary", "data-workers"), pins_cure=False),
     case("data_workers_persistent", "data-workers", options=("--vary", "data-workers")),

@@ -40,7 +40,7 @@ TWINS: dict[str, dict[str, str]] = {
     "completion_order_tasks": {
         "[await job for job in asyncio.as_completed(jobs)]": "list(await asyncio.gather(*jobs))"
     },
-    "cpu_threads_conv": {"torch.manual_seed(0)": "torch.set_num_threads(1)\ntorch.manual_seed(0)"},
+    "cpu_threads_norm": {"torch.manual_seed(0)": "torch.set_num_threads(1)\ntorch.manual_seed(0)"},
     # A mean that is known beforehand; what the dataset counts and keeps changes no sample.
     "data_workers_carried": {
         "self.mean = 0.0": "self.mean, self.fetched, self.kept = 0.375, 0, {}",
