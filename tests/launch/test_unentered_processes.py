@@ -29,6 +29,8 @@ time.sleep(1)
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {LIBRARY: "code", "noise.py": STANDS_FOR})
+    # OpenCV, once another test has imported it, lets the linker look in the working folder.
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     monkeypatch.chdir(tmp_path)
 
 
