@@ -208,10 +208,13 @@ def test_without_a_trainer_it_is_a_plain_loader() -> None:
 
 
 @pytest.mark.skipif(training.PACKAGE != "lightning.pytorch", reason="this is the run that it starts")
-def test_pytorch_lightning_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "which", ["not ranks and not workers", pytest.param("test", marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_pytorch_lightning_is_served_too(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of this in a process of its own, in which `pytorch_lightning` is imported and `lightning.pytorch` is not."""
     pytest.importorskip("pytorch_lightning", exc_type=ImportError)
     monkeypatch.setenv("LIGHTNING_PACKAGE", "pytorch_lightning")
 
-    words = ("pytest", "-p", "no:cacheprovider", Path(__file__).relative_to(ROOT))
+    words = ("pytest", "-p", "no:cacheprovider", Path(__file__).relative_to(ROOT), "-k", which)
     assert " passed, 1 skipped" in printed_by(*words, timeout=900)
