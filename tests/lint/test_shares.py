@@ -46,7 +46,7 @@ def test_fewer_groups_than_processes_are_as_many_shares() -> None:
 
 
 def test_what_nobody_imports_tells_others_nothing(tmp_path: Path) -> None:
-    """A class, a method of a sampler and a function of the same name in a file that has nothing to do with a script."""
+    """A class of the same name, and a sampler that is told the epoch, in files that the script does not import."""
     script = (
         "import torch\nfrom thirdparty import Base, DistributedSampler\nclass Net(Base): pass\nnet = Net()\n"
         "sampler = DistributedSampler(data)\nnet(x).backward()\nsgd.step()\n"

@@ -104,7 +104,7 @@ class FilesWatched:
         # Path → the line that wrote there first; and those whose content is all this run's own.
         self._written: dict[str, Site | None] = {}
         self._anew, self._noted = set[str](), set[str]()
-        self._taken = set[tuple[str, object]]()
+        self._sources = set[tuple[str, object]]()
         self._texts: dict[str, None] = {}
         self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
 
@@ -270,7 +270,7 @@ class FilesWatched:
         # A shell is told what to start; and what Python does is seen.
         command = typed[-1] if typed[1:2] == ["-c"] else " ".join(typed)
         if not os.path.basename(typed[0]).startswith("python"):
-            self._take_from("program", command, user_site())
+            self._note_outside("program", command, user_site())
 
     # ---- what is made of it
 
@@ -315,12 +315,12 @@ class FilesWatched:
         place, home = self._place, self._place.home_of(full)
         is_held = is_in(full, place.start) or any(is_in(home, one) for one in place.shared)
         if not is_held and not full.startswith(_SYSTEM) and not full.endswith(".py"):
-            self._take_from("file", home, site)
+            self._note_outside("file", home, site)
 
-    def _take_from(self, kind: str, what: str, site: Site | None) -> None:
+    def _note_outside(self, kind: str, what: str, site: Site | None) -> None:
         """Note it, the first of its kind at each line; what a library does while it is imported has none."""
-        if site is not None and (kind, site.key) not in self._taken:
-            self._taken.add((kind, site.key))
+        if site is not None and (kind, site.key) not in self._sources:
+            self._sources.add((kind, site.key))
             self._journal.note(Outside(kind, what[:_MOST_WORDS], site))
 
     def _change(self, full: str, is_anew: bool = True) -> None:
@@ -410,7 +410,7 @@ class FilesWatched:
         original = getattr(signal, name)
 
         def sets(*args: object) -> object:
-            self._quietly(self._take_from, "timer", f"signal.{name}", user_site())
+            self._quietly(self._note_outside, "timer", f"signal.{name}", user_site())
             return original(*args)
 
         setattr(signal, name, PatchedFunction("signal", name, original, sets))
