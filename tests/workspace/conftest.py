@@ -11,6 +11,7 @@ import pytest
 
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, run_in
+from samebits.runfolder.notes import Reached, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import workspace
 from samebits.workspace.workspace import Workspace
@@ -56,7 +57,8 @@ class Runs:
         number = self.count
 
         def finish(outcome: Outcome, place: Any) -> None:
-            self.made = {*self.space.products(place, [])}
+            reached = [note.what.removeprefix("file ") for note in read_notes(path, Reached)]
+            self.made = {made for made, own in self.space.products(place, reached).items() if own.is_file()}
             if keep:
                 self.space.keep(place, number)
 

@@ -3,6 +3,7 @@
 import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,8 +74,8 @@ def test_places_in_code_are_told_as_those_of_the_folder(folder: Path) -> None:
     assert (witness.site.path, witness.site.line) == (str(folder / "pkg/draw.py"), 2)
 
 
-def test_large_files_are_linked_and_never_written_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever way a run writes to one, it writes to a copy of its own."""
+def test_large_files_are_linked_and_never_written_to(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Whichever way a run writes to one, it writes to a copy of its own; without mounts, the first copy holds all."""
     monkeypatch.setattr(trees, "MOST_BYTES", 10)
     for name in ("append", "patch", "over", "renamed", "touched", "read", "db", "sub/deep"):
         write(folder, {name: f"content of {name}"})
@@ -93,13 +94,38 @@ def test_large_files_are_linked_and_never_written_to(folder: Path, monkeypatch: 
         "print(json.dumps([open(n).read() for n in ('append', 'patch', 'over', 'other', 'sub/deep', 'read')]))"
     )
 
-    assert runs.space.survey.files == 1
-    assert len(runs.space.survey.linked) == 7
+    assert runs.space.survey.files == (1 if mode == "mounts" else 8)
+    assert len(runs.space.survey.linked) == (7 if mode == "mounts" else 0)
     assert runs.run(code) == [
         *("content of append!", "Content of patch", "new", "content of renamed?", "content of sub/deep."),
         "content of read+",
     ]
     assert state_of(folder) == before
+
+
+# How torch writes files in C++, each by a line that writes to `at`; the model was made before.
+IN_C = {
+    "torch.save": "torch.save(model.state_dict(), at)",
+    "a script's": "torch.jit.script(model).save(at)",
+    "torch.jit.save": "torch.jit.save(torch.jit.script(model), at)",
+    "torch.export.save": "torch.export.save(torch.export.export(model, (torch.ones(1),)), at)",
+}
+
+
+@pytest.mark.parametrize("line", IN_C.values(), ids=IN_C)
+def test_what_torch_writes_in_c_is_known(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside the folder, and onto a file that was not copied, by its full path."""
+    monkeypatch.setattr(trees, "MOST_BYTES", 10)
+    write(folder, {"last.pt2": "a checkpoint of last month", "small": "1"})
+    runs = Runs(folder)
+    before = state_of(folder)
+    runs.run(
+        "import torch\nmodel = torch.nn.Linear(1, 1); model(torch.ones(1)).backward()\n"
+        f"for at in (os.path.abspath('last.pt2'), '../own.pt2'): {line}"
+    )
+
+    assert state_of(folder) == before
+    assert runs.made == {f"{folder}/last.pt2", f"{folder.parent}/own.pt2"}
 
 
 def test_a_checkpoint_that_torch_writes_is_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,16 +185,28 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None
 def test_what_is_written_unseen_cannot_reach_what_is_linked(
     folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Programs that the script starts have no hooks: what mounts keep from them is only to be read."""
-    if mode != "mounts":
-        pytest.skip("there is nothing but links")
+    """Programs that the script starts have no hooks: with mounts they cannot write, and without the command ends."""
     monkeypatch.setattr(trees, "MOST_BYTES", 10)
     write(folder, {"large": "content of large"})
     runs = Runs(folder)
-    status = runs.run("print(json.dumps(os.system('echo more >> large')))")
-
-    assert status != 0
+    code = "print(json.dumps(os.system('echo more >> large')))"
+    if mode == "mounts":
+        assert runs.run(code) != 0
+    else:
+        with pytest.raises(StorageError, match=r"wrote to .*large, which all runs read from one copy"):
+            runs.run(code)
     assert (folder / "large").read_text() == "content of large"
+
+
+def test_what_has_no_room_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Without mounts all of a folder is copied once: before that, the disk is asked."""
+    monkeypatch.setattr(trees.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+    write(folder, {"large": "content of large"})
+    if mode == "mounts":
+        assert Runs(folder).run("print(os.stat('large').st_size)") == 16
+    else:
+        with pytest.raises(StorageError, match="16 bytes are more than the disk has left"):
+            Runs(folder)
 
 
 def test_folders_of_many_entries_are_shown_as_they_are(
@@ -194,6 +232,8 @@ def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> No
     )
     inode, names = runs.run(code)
 
+    # What runs make in what is shared is theirs all the same.
+    assert runs.made == {f"{folder}/data/z", f"{folder}/logs.txt"}
     assert (inode, sorted(names)) == ((folder / "v/bin/x").stat().st_ino, ["bin", "pyvenv.cfg"])
     assert ((folder / "data/z").read_text(), (folder / "logs.txt").read_text()) == ("4", "35")
 

@@ -100,6 +100,10 @@ class Place:
                 return own + path[len(prefix) :]
         return path
 
+    def is_shared(self, path: str) -> bool:
+        """Whether what the user calls so is shown to all runs as it is."""
+        return any(is_in(path, one) for one in self.shared)
+
     def seen(self, path: str) -> str:
         """How the run sees a path in the folder for all runs; any other as it is."""
         return self.seen_home + path[len(self.home) :] if self.seen_home and is_in(path, self.home) else path

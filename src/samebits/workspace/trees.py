@@ -7,6 +7,7 @@ large files are copied, too: that takes neither time nor space (ioctl_ficlone(2)
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -60,7 +61,7 @@ class Copying:
 
     Attributes:
         source, target: absolute; the target is made.
-        links: where the source can be read by whoever is in the copy.
+        links: where the source can be read by whoever is in the copy; empty where nothing of it may be linked.
         left_out: absolute paths in the source that the copy does without.
         shared: absolute paths in the source that are shown as they are.
         mounted: what is shown as it is will be mounted there; otherwise links lead to it.
@@ -119,8 +120,11 @@ class Copying:
                 else:
                     found.lost.append(f"{entry.path}: neither a file nor a folder")
         clones = _can_clone(self.source, os.path.dirname(self.target))
+        needed = sum(size for size, _, _ in files)
+        if not self.links and not clones and needed > shutil.disk_usage(self.target).free:
+            raise OSError(errno.ENOSPC, f"{volume(needed)} are more than the disk has left")
         for size, path, own in sorted(files):
-            self._file(size, path, own, found, clones)
+            self._file(size, path, own, found, is_copied=clones or not self.links)
         # The inner ones first, and last of all: writing in a folder changes its time.
         for folder, target in reversed(made):
             _like(folder, target)
@@ -135,8 +139,8 @@ class Copying:
         else:
             open(own, "xb").close()
 
-    def _file(self, size: int, path: str, own: str, found: Survey, clones: bool) -> None:
-        if not clones and (found.files >= MOST_FILES or found.bytes + size > MOST_BYTES):
+    def _file(self, size: int, path: str, own: str, found: Survey, is_copied: bool) -> None:
+        if not is_copied and (found.files >= MOST_FILES or found.bytes + size > MOST_BYTES):
             os.symlink(self.links + path[len(self.source) :], own)
             found.linked[path] = size
             return

@@ -27,12 +27,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 from samebits.base.errors import StorageError
+from samebits.base.sites import shown_path
 from samebits.runfolder.folder import is_busy
 from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import enter
 from samebits.workspace.place import FILES, Isolation, Place, is_in
-from samebits.workspace.trees import OWN, Copying, Survey, bring
+from samebits.workspace.trees import MOST_BYTES, MOST_FILES, OWN, Copying, Survey, bring, volume
 
 # Set to anything, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
 WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
@@ -128,10 +129,14 @@ class Workspace:
         return str(self.home / TREES / name)
 
     def _links(self) -> tuple[str, str]:
-        """Where runs read what is too large to be copied: of the user's folder, and of our own trees."""
+        """Where runs read what is too large to be copied: of the user's folder, and of our own trees.
+
+        Without mounts a program that a script starts could write to whatever a link leads to: no link leads to the
+        folder, so the first copy holds all of it, and runs have links to that.
+        """
         if self.is_mounted:
             return str(self.temporary / "origin"), str(self.temporary / TREES)
-        return self.folder, str(self.home / TREES)
+        return "", str(self.home / TREES)
 
     # ---- the place of a run
 
@@ -145,7 +150,9 @@ class Workspace:
         try:
             remove(work)
             work.mkdir(parents=True)
-            yield self._place(work, spec)
+            place = self._place(work, spec)
+            yield place
+            self._see_to_what_is_linked(place)
         finally:
             for path in (work, self.temporary / f"tmp-{slot}"):
                 remove(path)
@@ -212,6 +219,17 @@ class Workspace:
                 bring(self._tree(LEFT), place.copy, paths)
             shutil.copytree(self._tree(f"{LEFT}-{FILES}"), place.own_files, symlinks=True, dirs_exist_ok=True)
 
+    def _see_to_what_is_linked(self, place: Place) -> None:
+        """Without mounts a run that wrote through a link, past Python, has changed what later ones would begin with."""
+        if not place.root:
+            return
+        for path in _newer(self._tree(FOUND), self.began(place), self.folder):
+            raise StorageError(
+                f"a program or library in C wrote to {shown_path(path)}, which all runs read from one copy: "
+                f"the folder has more than {MOST_FILES:,} files, or {volume(MOST_BYTES)}",
+                "leave what is large where it is with --share PATH, so that the rest is copied for every run",
+            )
+
     def prefix(self, place: Place) -> list[str]:
         """What stands before the command, so that it has mounts of its own."""
         if not place.copy or place.root:
@@ -267,7 +285,9 @@ class Workspace:
         found = {path: Path(place.copy + path[len(self.folder) :]) for path in self.changed(place)}
         own = place.own_files
         found |= {f"{{run}}/{path.relative_to(own)}": path for path in own.rglob("*")}
-        return found | {path: Path(path) for path in reached}
+        # Without mounts, what is new beside the folder lies beside the copy.
+        beside = {path: Path(place.root + path) for path in reached}
+        return found | {path: own if own.exists() else Path(path) for path, own in beside.items()}
 
     def changed_before(self, place: Place, moment: float) -> dict[str, float]:
         """Those among them that were last written before a moment, each with its time (seconds, as `time.time`)."""

@@ -76,9 +76,15 @@ def look_into(path: str, is_opened: bool) -> bool:
         return False
     is_preparation = any(watched.misses_something and not watched.steps() for watched in _watching)
     looked_into.add(path)
-    for watched in _watching if not is_opened else ():
-        watched.heard("samebits.writes", (path,))
+    if not is_opened:
+        writes(path)
     return is_preparation
+
+
+def writes(path: str) -> None:
+    """A library is about to write a file past Python; OSError where no room is left for a copy of the user's own."""
+    for watched in _watching:
+        watched.heard("samebits.writes", (path,))
 
 
 class FilesWatched:
@@ -313,7 +319,7 @@ class FilesWatched:
     def _find(self, full: str, site: Site) -> None:
         """What lies there is what every run finds, and others may not."""
         place, home = self._place, self._place.home_of(full)
-        is_held = is_in(full, place.start) or any(is_in(home, one) for one in place.shared)
+        is_held = is_in(full, place.start) or place.is_shared(home)
         if not is_held and not full.startswith(_SYSTEM) and not full.endswith(".py"):
             self._note_outside("file", home, site)
 
@@ -336,7 +342,7 @@ class FilesWatched:
         home = self._place.home_of(full)
         if self._written[full] is not None and len(self._written) < MOST_NOTES:
             self._journal.note(Wrote(home, self._written[full], self.steps()))
-        if not is_in(full, self._place.start) or not self._place.copy:
+        if not self._place.copy or not is_in(full, self._place.start) or self._place.is_shared(home):
             self._reach(f"file {home}", goes_on=not is_anew)
         self._note(full, self._written[full])
 
@@ -387,7 +393,7 @@ class FilesWatched:
         """Whether a link that leads there stands for the user's own file, which is not shared."""
         place = self._place
         is_original = any(is_in(path, one) for one in place.links) and not is_in(path, place.root)
-        return is_original and not any(is_in(place.home_of(path), one) for one in place.shared)
+        return is_original and not place.is_shared(place.home_of(path))
 
     def _watch_questions(self, name: str) -> None:
         """`os.path.exists` and its like say nothing of what they ask: they all come to `os.stat` or `os.lstat`."""

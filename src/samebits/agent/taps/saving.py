@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import torch
 
 from samebits.agent.events import Event, Tell
-from samebits.agent.taps.files import activity, look_into
+from samebits.agent.taps.files import activity, look_into, writes
 from samebits.agent.taps.listening import listen
 from samebits.base.sites import Site, foreign_frame, is_user_file, user_site
 from samebits.factors.imports import forget, when_loaded
@@ -60,6 +62,9 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
         _Function("load", (1, "checkpoint_id"), None, "loaded"),
     ),
 }
+# What writes torch's files in C++: below torch.save, torch.export and torch.package, and below TorchScript.
+_core: Any = torch._C
+_WRITERS = (("PyTorchFileWriter", "__init__"), ("ScriptModule", "save"))
 
 
 def install(stack: ExitStack, tell: Tell, with_passages: bool) -> None:
@@ -87,6 +92,14 @@ def install(stack: ExitStack, tell: Tell, with_passages: bool) -> None:
         action = partial(hook, name)
         when_loaded(name, action)
         stack.callback(forget, name, action)
+    for name, method in _WRITERS:
+        if hasattr(_core, name):
+            stack.callback(listen(getattr(_core, name), method, _writes))
+
+
+def _writes(_: object, file: object = None, *__: object, **___: object) -> None:
+    if isinstance(file, str | os.PathLike):
+        writes(path_of(file))
 
 
 def _before(
@@ -96,8 +109,8 @@ def _before(
     path = path_of(file)
     is_inner = activity.is_saving
     thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
-    # torch.save and safetensors open files in C++ and Rust, where Python hears nothing of it. OSError where the user's
-    # own file lies there, and no room for a copy: then nothing is called.
+    # Safetensors opens files in Rust, where Python hears nothing of it. OSError where the user's own file lies there,
+    # and no room for a copy: then nothing is called.
     if thing is not None and look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
         thing = None
     activity.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
