@@ -196,3 +196,44 @@ def test_a_torn_checkpoint_that_is_passed_over_in_silence(tmp_path: Path) -> Non
 
     assert [one["state"] for one in found["first"]["missing"]] == ["not-resumed"]
     assert "last.pt was torn, that is passed over in silence" in found["first"]["missing"][0]["evidence"]
+
+
+# What is as it was at first for long, so that only the later kill shows it.
+LATE = {
+    "plateau": "counter",
+    "best": "parameters",
+    "unfreezing": "mode",
+    "curriculum": "counter",
+    "average": "averaged",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("defect", "state"), LATE.items())
+def test_what_is_as_at_first_for_long_is_missing_at_a_late_kill(tmp_path: Path, defect: str, state: str) -> None:
+    """Counters, levels, the best weights, what is trained, and an average that is saved once, at the very end."""
+    found = answer(tmp_path, *command("trainer.py", defect))
+
+    assert [trial["missing"] != [] for trial in found["trials"]] == [False, True]
+    assert [(one["state"], one["confirmed"]) for one in found["first"]["missing"]] == [(state, True)]
+    assert found["first"]["loaded"] == [["trainer.pt", 36]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "saved"), [("trainer.py", [4, 36]), ("distributed.py", [5, 15])])
+def test_a_right_resume_is_the_same_at_both_kills(tmp_path: Path, script: str, saved: list[int]) -> None:
+    """Whatever changes late, and by torch's own checkpoints, where a new optimizer takes a step that is none."""
+    found = answer(tmp_path, script)
+
+    assert (found["verdict"], found["first"]["missing"]) == ("same", [])
+    assert [trial["saved_step"] for trial in found["trials"]] == saved
+
+
+@pytest.mark.slow
+def test_a_resume_that_fails_at_a_late_kill_is_different(tmp_path: Path) -> None:
+    """An optimizer that has one group of parameters fewer than the one that was saved; it says what was loaded."""
+    found = answer(tmp_path, *command("trainer.py", "group"))
+
+    assert found["verdict"] == "different"
+    assert "loaded state dict has a different number of parameter groups" in found["trials"][1]["error"]["message"]
+    assert found["trials"][1]["loaded"] == [["trainer.pt", 36]]

@@ -281,6 +281,8 @@ def test_what_differs_is_told_by_its_values() -> None:
     assert told([lacks("d.0.weight", "parameters"), lacks("d.0.bias", "parameters")]) == (
         "d.0.weight and 1 more are not as at the save"
     )
+    # Both say how much there is, and not what.
+    assert told([lacks("average", "averaged", "4 items", "4 items")]) == "average is not as at the save"
 
 
 @pytest.mark.parametrize("is_more", [True, False])

@@ -149,14 +149,16 @@ class _Resumed:
         self.last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
         run = self._run(self.given)
         after = max(stop.step for stop in seen.stops)
-        trial = Trial(self.request.signal, after, seen.torn, runs=(self.killed.id, run.id))
+        resumed = read_seen(run.path)
+        loaded = loads_of(seen, resumed)
+        trial = Trial(self.request.signal, after, seen.torn, runs=(self.killed.id, run.id), loaded=loaded)
         trouble = self._why_not(run, trial)
         if trouble is not None:
             return replace(trial, error=trouble)
         looked = self._beside(run)
         if looked is None:
             # It ended well and trained nothing: for it, the training was over.
-            trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, read_seen(run.path))))
+            trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, resumed)))
             return _ended_too_early(trial, "takes no step at all", whole.steps - after - 1)
         self.looked, self.lacks = looked, looked.lacks
         start = looked.sides[0].start
@@ -171,7 +173,6 @@ class _Resumed:
             resumed_step=start.step,
             compared=min(one.rows for one in looked.sides),
             is_to_the_end=is_to_the_end and run.stopped_after is None,
-            loaded=loads_of(seen, read_seen(run.path)),
             checkpoint=looked.checkpoint,
         )
         if not trial.compared:

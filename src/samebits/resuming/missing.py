@@ -63,7 +63,8 @@ def told(lacks: Sequence[Lacks]) -> str:
     'trainer.best is inf in the first resumed step, and was 0.9 there'
     """
     own = [one for one in lacks if one.rank == lacks[0].rank]
-    valued = [one for one in own if one.then or one.now][:MOST_TOLD]
+    # Of what is too long to be told, both say how much it is.
+    valued = [one for one in own if one.then != one.now][:MOST_TOLD]
     if not valued:
         return f"{listed([one.path for one in own])} {'are' if len(own) > 1 else 'is'} not as at the save"
     return "; ".join(
