@@ -472,7 +472,8 @@ def test_a_failure_after_the_look_is_the_scripts() -> None:
 def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> None:
     """What is drawn for one speaks about all; also where the second one shows only when the rest is varied.
 
-    Of two that are released together, the one that is not guilty is not tried again and again.
+    Of two that are released together, the one that is not guilty is not tried again and again. A choice between two
+    ways takes more, since every second value comes out alike; and four that show one behind the other, a round each.
     """
     factors = ("torch-rng", "numpy-rng", "clock", "python-rng")
     four = tuple(Effect(name, 70 + line, 1) for line, name in enumerate(factors))

@@ -1,12 +1,14 @@
 """What two runs have made: which files belong together, and which of their leaves differ."""
 
 from base64 import urlsafe_b64encode
+from pathlib import Path
 from uuid import UUID
 
+import numpy
 import pytest
 
 from samebits.comparison.contents import text_content
-from samebits.comparison.products import PRINTED, Products, paired, unlike
+from samebits.comparison.products import PRINTED, Products, paired, read_products, unlike
 
 
 def test_a_folder_named_after_the_time_belongs_to_the_other_one() -> None:
@@ -23,6 +25,18 @@ def test_a_folder_named_after_the_time_belongs_to_the_other_one() -> None:
 
     # Of files elsewhere nothing is said twice because a file of the project is alone.
     assert paired(["/p/log", "only"], ["/p/log"]) == [("/p/log", "/p/log", "/p/log"), ("only", "only", "")]
+
+
+def test_nothing_is_a_time_by_its_name_or_its_size(tmp_path: Path) -> None:
+    """Predicted durations and half of all seeds look like one."""
+    made = []
+    for run, seed in enumerate((1_500_000_000, 1_500_000_001)):
+        files = {"pred_duration.npy": tmp_path / f"{run}.npy", "timestamp.txt": tmp_path / f"{run}.txt"}
+        numpy.save(files["pred_duration.npy"], numpy.array([0.5, seed]))
+        files["timestamp.txt"].write_text(f"seed {seed}\n")
+        made.append(read_products(files, tmp_path / "none", str, False, frozenset()))
+
+    assert {one.path for one in unlike(*made)} == {"pred_duration.npy", "timestamp.txt"}
 
 
 def test_only_the_words_of_a_line_that_differ_count() -> None:

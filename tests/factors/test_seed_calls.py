@@ -68,6 +68,15 @@ def test_every_way_to_seed_is_witnessed_once_with_its_value(call: Callable[[], A
     assert (found[0].site.path, found[0].site.line) == (__file__, call.__code__.co_firstlineno)
 
 
+def test_a_hash_seed_that_the_program_sets_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is too late for this process; other variables are no seeds."""
+    with seeds() as found:
+        monkeypatch.setenv("PYTHONHASHSEED", "4711")
+        monkeypatch.setenv("SEED", "4711")
+
+    assert [(seed.what, seed.value) for seed in found] == [("PYTHONHASHSEED", "4711")]
+
+
 def test_seeds_that_change_are_there_to_be_compared() -> None:
     """From the time, a process id, entropy, and from torch itself: the value is the one that was in effect."""
     with seeds() as found:

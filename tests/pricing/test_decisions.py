@@ -1,9 +1,13 @@
 """What a measurement decides, without any run: time, memory, when it is enough, and what to leave out."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from samebits.base.errors import BudgetError
 from samebits.factors.context import Setting
+from samebits.pricing import experiments
 from samebits.pricing.decisions import (
     affordable,
     cheaper,
@@ -82,3 +86,14 @@ def test_only_what_costs_something_is_left_out() -> None:
         default_set(["torch-algorithms", "uninitialized-memory"]).label
     ]
     assert cheaper([Price(default_set(), repeats=False), *costly]) == []
+
+
+@pytest.mark.parametrize(("device_free", "expected"), [(None, 3), (40 * 2**30, 12)])
+def test_as_many_runs_wait_as_the_container_has_room_for(
+    device_free: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The accelerator's room where the peak is of its memory, else what the container leaves, and not the host."""
+    monkeypatch.setattr(experiments, "free_bytes", lambda: 8 * 2**30)
+    plain: Any = SimpleNamespace(ready={"free_bytes": device_free}, peak_bytes=2**30)
+
+    assert experiments._fitting(plain) == expected
