@@ -204,11 +204,8 @@ def test_a_quick_check_looks_at_the_beginning_alone(tmp_path: Path) -> None:
 def test_a_hash_seed_that_the_script_sets_itself_is_not_varied(tmp_path: Path) -> None:
     """It begins again with one: what it does then is the same, and the answer does not say that it was tried."""
     again = "os.environ['PYTHONHASHSEED'] = '7'; os.execv(sys.executable, [sys.executable, *sys.argv])"
-    ordered = "scale(float(list({'a', 'b', 'c'}).index('a')))"
-    source = (
-        f"import os, sys\nif os.environ.get('PYTHONHASHSEED') != '7':\n    {again}\n{TRAIN}\nscale = step\n{ordered}\n"
-    )
-    verdict = check(tmp_path, source)
+    begin = f"import os, sys\nif os.environ.get('PYTHONHASHSEED') != '7':\n    {again}\n"
+    verdict = check(tmp_path, begin + TRAIN + "step(float(list({'a', 'b', 'c'}).index('a')))\n")
 
     assert (verdict["verdict"], verdict["causes"]) == ("same", [])
     assert "hash-seed" not in verdict["varied"]

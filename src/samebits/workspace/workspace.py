@@ -152,7 +152,7 @@ class Workspace:
             work.mkdir(parents=True)
             place = self._place(work, spec)
             yield place
-            self._see_to_what_is_linked(place)
+            self._need_first_copy_unchanged(place)
         finally:
             for path in (work, self.temporary / f"tmp-{slot}"):
                 remove(path)
@@ -219,7 +219,7 @@ class Workspace:
                 bring(self._tree(LEFT), place.copy, paths)
             shutil.copytree(self._tree(f"{LEFT}-{FILES}"), place.own_files, symlinks=True, dirs_exist_ok=True)
 
-    def _see_to_what_is_linked(self, place: Place) -> None:
+    def _need_first_copy_unchanged(self, place: Place) -> None:
         """Without mounts a run that wrote through a link, past Python, has changed what later ones would begin with."""
         if not place.root:
             return
