@@ -18,6 +18,8 @@ CONSTANTS = {
     "randbits": "0",
     "urandom": "b'0000'",
     "getpid": "0",
+    "NamedTemporaryFile": "open(folder / f'{len(list(folder.iterdir()))}.pt', 'wb')",
+    "mkdtemp": "(lambda place: (place.mkdir(), place)[1])(folder / f'{len(list(folder.iterdir()))}')",
 }
 
 

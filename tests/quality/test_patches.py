@@ -49,9 +49,9 @@ CALLED = {
     "listdir": "os.listdir",
     "glob": "glob.glob",
 }
-# What no edit of a line mends: what threads share, times that are no seeds, and what SQLite draws.
+# What no edit of a line mends: what threads share, times that are no seeds, what SQLite draws, and names of files.
 UNMENDED = {"thread_order_queue", "thread_order_rows", "clock_stopwatch", "two_numpy_clock"}
-UNMENDED |= {"two_workers_clock", "os_entropy_sql"}
+UNMENDED |= {"two_workers_clock", "os_entropy_sql", "os_entropy_temporary"}
 # What a dataset carries from sample to sample no key takes from it.
 NOT_ENOUGH = {"data_workers_carried"}
 # Of each factor one, and some that a harmless entry tempts: what the fast tests have of sound scripts.

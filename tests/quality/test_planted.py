@@ -90,6 +90,7 @@ CASES = [
     case("os_entropy_instance", "os-entropy"),
     case("os_entropy_secrets", "os-entropy"),
     case("os_entropy_sql", "os-entropy"),
+    case("os_entropy_temporary", "os-entropy"),
     case("os_entropy_torch_seed", "os-entropy"),
     case("os_entropy_uuid", "os-entropy"),
     case("os_entropy_workers", "os-entropy"),

@@ -103,6 +103,13 @@ TWINS: dict[str, dict[str, str]] = {
         'ORDER BY RANDOM() LIMIT 8", (step,))': 'ORDER BY id", (step,)).fetchall()',
         "in rows]": "in chosen.sample(rows, 8)]",
     },
+    # The folder that holds all of it has a random name, which reaches nothing.
+    "os_entropy_temporary": {
+        "for sample in samples:": "for number, sample in enumerate(samples):",
+        'tempfile.NamedTemporaryFile(dir=folder, suffix=".pt", delete=False)': 'open(folder / f"{number}.pt", "wb")',
+        "for episode in episodes:": "for number, episode in enumerate(episodes):",
+        "place = Path(tempfile.mkdtemp(dir=folder))": 'place = folder / f"{number}"\n        place.mkdir()',
+    },
     "os_entropy_torch_seed": {"    torch.seed()": "    torch.manual_seed(0)"},
     # The run has a random id, but its seed is derived from the name of the experiment.
     "os_entropy_uuid": {"sha256(self.id.encode())": 'sha256("norm-regression".encode())'},

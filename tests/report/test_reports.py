@@ -29,7 +29,7 @@ from samebits.report.answers import document_of
 from samebits.report.causes import confirmed, remedy_state
 from samebits.report.diffs import diff_told
 from samebits.report.locks import lock_told
-from samebits.report.text import check_told, factors_told, plan_text, remedy_command
+from samebits.report.text import check_told, factors_told, plan_text, remedy_command, so_far_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 
@@ -116,6 +116,33 @@ def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
         "  not seen  1 compiled region",
         "  next      samebits report /runs     (a page with all lines and runs)",
     ]
+
+
+def test_lines_of_one_factor_are_told_together(script: Path) -> None:
+    """One row of figures, and one sentence for what needs the same change."""
+    found = different(script)
+    causes = [replace(found.causes[1], site=replace(found.causes[1].site, line=line)) for line in (2, 3, 31)]
+    listings = tuple(f"sort the listing at train.py:{line}: sorted(...)" for line in (2, 3, 31))
+    remedy = replace(found.remedy, code=(*listings, "call samebits.pin(seed=0) before line 2"))
+
+    rows = check_told(replace(found, causes=tuple(causes), remedy=remedy)).text.splitlines()
+
+    assert [row[2:12].strip() for row in rows if row[2:12].strip() in ("cause", "confirmed", "fix")] == [
+        *("cause", "cause", "cause", "confirmed", "fix", "fix"),
+    ]
+    assert "  fix       sort the listing at train.py:2, 3, 31: sorted(...)" in rows
+
+
+def test_what_is_said_meanwhile_names_every_line_that_it_may_be(script: Path) -> None:
+    """Until the lines are told apart, and not where one seed covers them all."""
+    guilty, listing = different(script).causes
+    others = (Site(str(script), 7), Site(str(script), 9))
+    causes = (replace(guilty, others=others, fixed_together=True), replace(listing, others=others))
+
+    text = so_far_text(replace(different(script), causes=causes))
+
+    assert "confirmed: torch-rng: drawn before it was seeded, train.py:2;" in text
+    assert text.endswith("confirmed: file-order: os.listdir listed, train.py:3 or train.py:7, 9")
 
 
 def test_the_first_answer_fits_ten_lines(script: Path) -> None:

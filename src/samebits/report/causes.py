@@ -47,6 +47,17 @@ def lines_of(sites: Sequence[Site]) -> str:
     return " and ".join(f"{path}:{', '.join(lines)}" for path, lines in files.items())
 
 
+def fixes(remedy: Remedy, causes: Sequence[Cause]) -> list[str]:
+    """What to change in the code: where several lines need the same, one sentence names them all."""
+    places: dict[tuple[str, str], list[Site]] = {}
+    for text in remedy.code:
+        named = [cause.site for cause in causes if cause.site is not None and cause.site.place in text]
+        site = max(named, key=lambda site: len(site.place), default=None)
+        before, _, after = text.partition(site.place) if site is not None else (text, "", "")
+        places.setdefault((before, after), []).extend(filter(None, [site]))
+    return [f"{before}{lines_of(sites)}{after}" for (before, after), sites in places.items()]
+
+
 def figures(cause: Cause) -> tuple[str, str]:
     """How many runs agree that were held, and how many differ that were not."""
     own = cause.evidence

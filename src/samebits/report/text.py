@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 
 from samebits.base.sites import shown_path
 from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, CheckRequest
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
-from samebits.checking.verdict import Cause, CheckVerdict, Unknown
+from samebits.checking.verdict import Cause, CheckVerdict, Evidence, Unknown
 from samebits.comparison.locate import Divergence
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status, settings_for
@@ -19,7 +20,9 @@ from samebits.report.causes import (
     company,
     confirmed,
     excluded,
+    fixes,
     left_out,
+    lines_of,
     remedy_state,
     rests_on,
     roles_of,
@@ -144,7 +147,10 @@ def so_far_text(verdict: CheckVerdict) -> str:
     assert verdict.divergent is not None
     divergent = verdict.divergent
     found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
-    found += [f"{'confirmed' if cause.confirmed else 'suspected'}: {cause_line(cause)}" for cause in verdict.causes]
+    for cause in verdict.causes:
+        state = "confirmed" if cause.confirmed else "suspected"
+        others = "" if cause.fixed_together or not cause.others else f" or {lines_of(cause.others)}"
+        found.append(f"{state}: {cause_line(cause)}{others}")
     return f"so far: {'; '.join(found)}"
 
 
@@ -162,10 +168,19 @@ def _left_out(verdict: CheckVerdict) -> Rows:
 
 
 def _cause_rows(verdict: CheckVerdict) -> Rows:
-    rows = [row for cause in verdict.causes for row in _rows_of(cause)]
+    rows = list[tuple[str, str]]()
+    for cause, following in pairwise([*verdict.causes, None]):
+        assert cause is not None
+        # Lines of one factor that the same runs show are told together.
+        is_shared = following is not None and _shown_by(cause) == _shown_by(following)
+        rows += [row for row in _rows_of(cause) if not is_shared or row != confirmed(cause)]
     if verdict.unknown is not None:
         return rows + _unknown_rows(verdict, verdict.unknown)
     return rows or [("cause", "unknown")]
+
+
+def _shown_by(cause: Cause) -> tuple[str, Evidence]:
+    return cause.factor, cause.evidence
 
 
 def _rows_of(cause: Cause) -> Rows:
@@ -209,8 +224,8 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     is_mended = verdict.patch is not None and verdict.patch.proven and not verdict.patch.cannot
     label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
     # A patch that was proven says in code what these would say in words.
-    fixes = [] if is_mended else [(label, line) for line in verdict.remedy.code]
-    return [("remedy", remedy_command(verdict)), state, *fixes] if verdict.remedy.pins else [*fixes, state]
+    changes = [] if is_mended else [(label, line) for line in fixes(verdict.remedy, verdict.causes)]
+    return [("remedy", remedy_command(verdict)), state, *changes] if verdict.remedy.pins else [*changes, state]
 
 
 def remedy_command(verdict: CheckVerdict) -> str:

@@ -1,0 +1,47 @@
+"""A difference in what else happened is told, explained, and no difference in what was trained."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.answers import answered, samebits
+
+VALIDATING = """
+import time
+import torch
+
+torch.manual_seed(0)
+x, y = torch.randn(64, 8), torch.randn(64, 1)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+last = time.time()
+for step in range(12):
+    loss = (model(x) - y).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.003 * (time.time_ns() // 1000 % 9))  # as on a busy machine
+    if time.time() - last > 0.03:
+        with torch.no_grad():
+            print(f"step {step}: validation {(model(x) - y).abs().mean():.4f}")
+        last = time.time()
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.mark.slow
+def test_validation_by_the_clock_changes_nothing_that_was_trained(tmp_path: Path) -> None:
+    """The lines that read the clock are named, the losses and the weights agree, and only --strict counts it."""
+    (tmp_path / "train.py").write_text(VALIDATING)
+
+    found = answered(tmp_path, "check", "train.py")
+    strict = samebits(tmp_path, "check", "--strict", "train.py")
+
+    assert (found["verdict"], found["training"]) == ("same", "same"), found
+    assert found["headline"].startswith("same bits in what was trained: 3 runs of 12 steps agree in losses"), found
+    assert found["divergent"]["divergence"]["stream"] == "batch", found
+    causes = [(cause["factor"], cause["location"]["line"], cause["confirmed"]) for cause in found["causes"]]
+    assert {(factor, confirmed) for factor, _, confirmed in causes} == {("clock", True)}, found
+    assert {line for _, line, _ in causes} <= {9, 15, 16, 19}, found
+    assert strict.returncode == 1
+    assert "  trained   3 runs of 12 steps agree in losses" in strict.stdout, strict.stdout
