@@ -10,7 +10,7 @@ import pytest
 from samebits.base.errors import StorageError
 from samebits.runfolder.notes import Carried, Files, Outside, Reached, Variable, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
-from samebits.workspace import trees
+from samebits.workspace import trees, workspace
 from samebits.workspace.trees import volume
 from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of
 from tests.launch.conftest import write
@@ -207,6 +207,30 @@ def test_what_has_no_room_is_not_copied(folder: Path, monkeypatch: pytest.Monkey
     else:
         with pytest.raises(StorageError, match="16 bytes are more than the disk has left"):
             Runs(folder)
+
+
+def test_copying_much_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Before it begins, and again where it takes long; and what every run gets. A small folder needs no word."""
+    write(folder, {"large": "content of large", "larger": "content of larger"})
+    told: list[str] = []
+    home = folder / ".samebits" / "20260131-120000-1"
+    home.mkdir(parents=True)
+    Workspace(home, announce=told.append).close()
+    assert told == []
+
+    monkeypatch.setattr(workspace, "LARGE_BYTES", 10)
+    monkeypatch.setattr(workspace, "EVERY", 0)
+    for module in (trees, workspace):
+        monkeypatch.setattr(module, "MOST_BYTES", 20)
+    Workspace(home, announce=told.append).close()
+
+    share = "leave data where it is with --share PATH"
+    copying = [f"note: copying the folder, {done} bytes of 33 bytes; {share}" for done in (0, 16)]
+    assert told == (
+        [f"note: every run gets a copy of 16 bytes, and links to 1 file; {share}"]
+        if mode == "mounts"
+        else [*copying, f"note: every run gets a copy of 20 bytes; {share}"]
+    )
 
 
 def test_folders_of_many_entries_are_shown_as_they_are(

@@ -32,7 +32,6 @@ from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
 from samebits.workspace.place import Place, is_in
-from samebits.workspace.trees import MOST_ENTRIES, volume
 from samebits.workspace.workspace import Workspace
 
 # No run of a check is waited for longer than this many times the first one, and none is given less than a minute.
@@ -42,8 +41,6 @@ PREPARATION_SECONDS = 10.0
 # So far apart begin runs that are compared with one another only: in seconds (Linux takes the load of the machine every
 # five), and as a share of what a run takes, for what changes slowly.
 APART_SECONDS, APART_SHARE = 5.5, 0.1
-# Of a copy that is larger than this it is said what is copied.
-LARGE_BYTES = 5 * 10**8
 
 Watch = Callable[[int, RunSpec, "Outcome | None", Path], None]
 
@@ -75,9 +72,10 @@ class RunPool:
         home: Path,
         watch: Watch | None = None,
         replaced: Mapping[str, bytes] | None = None,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.request, self.home, self.watch = request, home, watch
-        self.workspace = Workspace(home, request.isolation, request.share, replaced)
+        self.workspace = Workspace(home, request.isolation, request.share, replaced, announce)
         self.runs: list[Run] = []
         self.cut_short: tuple[tuple[int, RunSpec], ...] = ()
         self._started = 0
@@ -338,12 +336,8 @@ def pool_in(around: Around, request: CheckRequest, replaced: Mapping[str, bytes]
     with (
         working_in(around.home),
         around.watching() as watch,
-        closing(RunPool(request, around.home, patient(around.announce, watch), replaced)) as pool,
+        closing(RunPool(request, around.home, patient(around.announce, watch), replaced, around.announce)) as pool,
     ):
-        survey = pool.workspace.survey
-        if survey.bytes > LARGE_BYTES or len(survey.linked) > MOST_ENTRIES:
-            size = f"{volume(survey.bytes)}, and links to {len(survey.linked)} files"
-            around.announce(f"note: every run gets a copy of {size}; leave data where it is with --share PATH")
         yield pool
 
 

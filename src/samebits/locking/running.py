@@ -127,7 +127,11 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
             # What lay there before is no work of this run.
             made[path] = digest_at(file) if is_written(file, began) else None
 
-    with working_in(around.home), around.watching() as watch, closing(RunPool(request, home, watch)) as pool:
+    with (
+        working_in(around.home),
+        around.watching() as watch,
+        closing(RunPool(request, home, watch, announce=around.announce)) as pool,
+    ):
         pool.at_end = digest
         try:
             run = pool.run(request.base(role))

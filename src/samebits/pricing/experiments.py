@@ -71,7 +71,7 @@ def _measured(measuring: _Measuring) -> Costs:
 class _Measuring:
     def __init__(self, request: CostRequest, home: Path, announce: Announce) -> None:
         self.request, self.home, self.announce = request, home, announce
-        self.pool = RunPool(request, home, self._watch)
+        self.pool = RunPool(request, home, self._watch, announce=announce)
         self.threads = ThreadPoolExecutor(64)
         self.began = time.monotonic()
         self.deadline = self.began + request.budget

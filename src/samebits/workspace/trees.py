@@ -66,6 +66,7 @@ class Copying:
         shared: absolute paths in the source that are shown as they are.
         mounted: what is shown as it is will be mounted there; otherwise links lead to it.
         led: what a symbolic link is to say in the copy, given its path in the source and what it says there.
+        so_far: is called before each file with the bytes that are copied, and those that will be.
     """
 
     source: str
@@ -75,6 +76,7 @@ class Copying:
     shared: frozenset[str] = frozenset()
     mounted: bool = True
     led: Callable[[str, str], str] = lambda _, to: to
+    so_far: Callable[[int, int], None] = lambda *_: None
 
     def made(self) -> Survey:
         """Copy; what cannot be read is said, and left out.
@@ -120,11 +122,12 @@ class Copying:
                 else:
                     found.lost.append(f"{entry.path}: neither a file nor a folder")
         clones = _can_clone(self.source, os.path.dirname(self.target))
-        needed = sum(size for size, _, _ in files)
+        needed, is_copied = sum(size for size, _, _ in files), clones or not self.links
         if not self.links and not clones and needed > shutil.disk_usage(self.target).free:
             raise OSError(errno.ENOSPC, f"{volume(needed)} are more than the disk has left")
         for size, path, own in sorted(files):
-            self._file(size, path, own, found, is_copied=clones or not self.links)
+            self.so_far(found.bytes, needed if is_copied else min(needed, MOST_BYTES))
+            self._file(size, path, own, found, is_copied=is_copied)
         # The inner ones first, and last of all: writing in a folder changes its time.
         for folder, target in reversed(made):
             _like(folder, target)

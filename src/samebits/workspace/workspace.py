@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
@@ -33,10 +34,13 @@ from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import enter
 from samebits.workspace.place import FILES, Isolation, Place, is_in
-from samebits.workspace.trees import MOST_BYTES, MOST_FILES, OWN, Copying, Survey, bring, volume
+from samebits.workspace.trees import MOST_BYTES, MOST_ENTRIES, MOST_FILES, OWN, Copying, Survey, bring, volume
 
 # Set to anything, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
 WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
+# Copies of more bytes than this are worth a word; how far the first one is is said so soon, and so often (seconds).
+LARGE_BYTES, SOON, EVERY = 5 * 10**8, 3, 30
+SHARE = "leave data where it is with --share PATH"
 TREES, _ROOT, _COPY, _MOUNTS, _BEGAN = "trees", "root", "copy", "mounts.json", "began"
 FOUND, PREPARED, LEFT = "found", "prepared", "left"
 
@@ -49,6 +53,7 @@ class Workspace:
         isolation: `copy` gives each run a copy of the working folder; `none` lets all of them begin in the folder.
         share: paths in the folder that copies show as they are.
         replaced: files in the folder → what copies hold in their place.
+        announce: is called with what people should know while much is copied.
 
     Attributes:
         folder: the working folder.
@@ -63,6 +68,7 @@ class Workspace:
         isolation: Isolation = "copy",
         share: Sequence[str] = (),
         replaced: Mapping[str, bytes] | None = None,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.home, self.isolation, self.folder = home, isolation, os.getcwd()
         self.shared = shared_paths(self.folder, share)
@@ -78,7 +84,7 @@ class Workspace:
         if not any(map(is_own, (home, *home.parents))):
             (home / MARK).touch()
         if isolation == "copy":
-            self._find()
+            self._find(announce)
             for path, content in (replaced or {}).items():
                 self._replace(path, content)
 
@@ -87,7 +93,7 @@ class Workspace:
         """Whether runs see their copies at the path of the folder."""
         return self.isolation == "copy" and can_mount()
 
-    def _find(self) -> None:
+    def _find(self, announce: Callable[[str], None]) -> None:
         """Keep the folder as it is now."""
         if os.path.dirname(self.folder) == self.folder:
             raise StorageError(
@@ -95,12 +101,17 @@ class Workspace:
             )
         (self.home / TREES).mkdir(parents=True, exist_ok=True)
         left_out = frozenset(map(str, filter(is_own, self.home.parents))) | {str(self.home)}
-        copying = Copying(self.folder, self._tree(FOUND), self._links()[0], left_out, self.shared, self.is_mounted)
+        tree, (links, _), told = self._tree(FOUND), self._links(), _told_now_and_then(announce)
+        copying = Copying(self.folder, tree, links, left_out, self.shared, self.is_mounted, so_far=told)
         try:
             self.survey = self._copied(copying)
         except BaseException:
             self.close()
             raise
+        copied, linked = min(self.survey.bytes, MOST_BYTES), len(self.survey.linked)
+        if copied > LARGE_BYTES or linked > MOST_ENTRIES:
+            links = f", and links to {linked} file{'s' * (linked > 1)}" if linked else ""
+            announce(f"note: every run gets a copy of {volume(copied)}{links}; {SHARE}")
 
     def found(self, path: str) -> bytes | None:
         """A file of the folder as the command found it; None where copies hold no copy of it."""
@@ -297,6 +308,21 @@ class Workspace:
     def close(self) -> None:
         """Take away everything but the recordings."""
         clear(self.home)
+
+
+def _told_now_and_then(announce: Callable[[str], None]) -> Callable[[int, int], None]:
+    """What announces how many bytes are copied: at once where they are many, and else where it takes long."""
+    due: float | None = None
+
+    def told(done: int, needed: int) -> None:
+        nonlocal due
+        now = time.monotonic()
+        due = now + (0 if needed > MOST_BYTES else SOON) if due is None else due
+        if now >= due:
+            due = now + EVERY
+            announce(f"note: copying the folder, {volume(done)} of {volume(needed)}; {SHARE}")
+
+    return told
 
 
 def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
