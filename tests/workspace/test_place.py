@@ -22,9 +22,15 @@ def test_the_word_run_is_a_folder_of_the_runs_own(tmp_path: Path) -> None:
 
 
 def test_without_mounts_paths_into_the_folder_lead_into_the_copy() -> None:
-    """Of words, values of options, PYTHONPATH and PWD; what only looks alike does not, nor what is the run's own."""
+    """Of words, values of options, and variables; what only looks alike does not, nor what is the run's own."""
     words = ["python", "/home/me/p/train.py", "--data=/home/me/p/data", "/home/me/pictures", "p/x", "--out={run}/a"]
-    environment = LED.environment({"PYTHONPATH": "/lib:/home/me/p/src", "PWD": "/home/me/p", "HOME": "/home/me/p"})
+    variables = {
+        "PYTHONPATH": "/lib:/home/me/p/src",
+        "DATA": "/home/me/p/data",
+        "HOME": "/home/me",
+        "SITE": "http://x:80",
+    }
+    environment = LED.environment(variables)
 
     there = f"{ROOT}/home/me/p"
     assert LED.words(words) == [
@@ -32,10 +38,12 @@ def test_without_mounts_paths_into_the_folder_lead_into_the_copy() -> None:
     ]
     assert environment == {
         "PYTHONPATH": f"/lib:{there}/src",
-        "PWD": there,
-        "HOME": "/home/me/p",
+        "DATA": f"{there}/data",
+        "HOME": "/home/me",
+        "SITE": "http://x:80",
         "TMPDIR": "/tmp/s/tmp-1",
     }
+    assert {name: LED.value_of(environment[name]) for name in variables} == variables
     assert LED.start == there
 
 

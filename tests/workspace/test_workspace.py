@@ -198,6 +198,74 @@ def test_what_is_written_unseen_cannot_reach_what_is_linked(
     assert (folder / "large").read_text() == "content of large"
 
 
+FULL_PATHS = """
+import shutil, sqlite3
+folder, beside, kept = {names}
+
+def appended(path):
+    with open(path, "a") as file:
+        file.write("more")
+
+ways = {{
+    "append": lambda: appended(folder + "/train.log"),
+    "by a link": lambda: appended(beside + "/train.log"),
+    "make": lambda: appended(folder + "/new.log"),
+    "folder": lambda: os.makedirs(folder + "/runs/1"),
+    "rename": lambda: os.rename("other.log", folder + "/other.log"),
+    "take": lambda: os.rename(folder + "/last.pt", "last.pt"),
+    "truncate": lambda: os.truncate(folder + "/train.log", 0),
+    "mode": lambda: os.chmod(folder + "/train.log", 0),
+    "symlink": lambda: os.symlink("train.log", folder + "/newest.log"),
+    "database": lambda: sqlite3.connect(folder + "/runs.db").execute("create table losses (x)"),
+    "remove": lambda: os.remove(folder + "/train.log"),
+    "all": lambda: shutil.rmtree(folder + "/notes"),
+    "shared": lambda: appended(kept),
+    "relative": lambda: appended("train.log"),
+    "variable": lambda: appended(os.environ["LOGS"] + "/train.log"),
+}}
+done = {{}}
+for name, way in ways.items():
+    try:
+        way()
+        done[name] = ""
+    except OSError as error:
+        done[name] = f"{{type(error).__name__}} {{error}}"
+print(json.dumps(done))
+"""
+
+
+def test_full_paths_do_not_lead_to_the_users_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """With mounts they lead into the copy; without, what would change the folder is refused, with a way out."""
+    write(folder, {"train.log": "1", "last.pt": "2", "other.log": "3", "notes/a": "4", "results/kept.log": "5"})
+    (tmp_path / "beside").symlink_to(folder)
+    monkeypatch.setenv("LOGS", str(folder))
+    before = state_of(folder)
+    kept = folder / "results" / "kept.log"
+    runs = Runs(folder, share=["results"])
+
+    done = runs.run(FULL_PATHS.format(names=(str(folder), str(tmp_path / "beside"), str(kept))))
+
+    after = state_of(folder)
+    assert kept.read_text() == "5more"
+    assert {path for path in after if after[path] != before.get(path)} == {str(kept)}
+    assert set(before) == set(after)
+    meant = {"shared", "relative", "variable"}
+    if mode == "mounts":
+        meant |= set(done) - {"remove"}  # truncated, and without a right to anybody
+    refused = {name: words for name, words in done.items() if name not in meant and words}
+    if mode == "mounts":
+        assert not refused
+    else:
+        assert set(refused) == set(done) - meant
+        own = [words for name, words in refused.items() if name != "by a link"]
+        assert all(words.startswith("PermissionError [Errno 13] kept as it is by samebits: ") for words in own)
+        assert "--share PATH: " in refused["append"]
+        assert str(folder / "train.log") in refused["append"]
+    assert [done[name] for name in sorted(meant)] == [""] * len(meant)
+
+
 def test_what_has_no_room_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """Without mounts all of a folder is copied once: before that, the disk is asked."""
     monkeypatch.setattr(trees.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))

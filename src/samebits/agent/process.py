@@ -75,7 +75,7 @@ def start(plan_path: str) -> None:
     if files is not None:
         files.install()
         if place.home:
-            _watch_variables(journal)
+            _watch_variables(journal, place)
     agent = _Agent(plan, journal, treatment, files)
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))
@@ -97,7 +97,7 @@ def _move_into(place: Place) -> None:
             mapping.update({name: place.led(path) for name, path in mapping.items() if isinstance(path, str)})
 
 
-def _watch_variables(journal: Journal) -> None:
+def _watch_variables(journal: Journal, place: Place) -> None:
     """Note, once for each name, what the program's own lines ask `os.environ` for: never the value, but a digest."""
     kind, known = type(os.environ), set[str]()
     original = kind.__getitem__
@@ -106,7 +106,8 @@ def _watch_variables(journal: Journal) -> None:
         with suppress(Exception):
             if name not in known and _is_asked_for(sys._getframe(1)):
                 known.add(name)
-                journal.note(Variable.of(name, variables.get(name)))
+                value = variables.get(name)
+                journal.note(Variable.of(name, None if value is None else place.value_of(value)))
         with without_own_frames:
             return original(variables, name)
 

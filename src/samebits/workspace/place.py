@@ -27,8 +27,8 @@ PLACE = "place.json"
 FILES = "files"
 # Hydra's `${run}` is somebody else's word, and `{{run}}` is how one writes the braces themselves.
 _RUN = re.compile(r"\{\{run\}\}|(?<![{$])\{run\}(?!\})")
-# Where Python and the shell look for things.
-_LED = ("PYTHONPATH", "PWD")
+# What a virtual environment of Python's or conda's holds: it is not copied, since its own scripts name it by its path.
+ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,35 @@ class Place:
     def words(self, argv: Sequence[str]) -> list[str]:
         """The command as it is started here."""
         program, *rest = argv
-        # A virtual environment is not copied, and knows its own place.
-        is_installed = os.path.exists(os.path.join(os.path.dirname(program), os.pardir, "pyvenv.cfg"))
-        led = [program if is_installed else self.led(program), *map(self._led_word, rest)]
+        led = [self._led_value(program), *map(self._led_word, rest)]
         # Last: the run's own folder leads into no copy.
         return with_run_folder(led, self.files)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The user's variables, those that say where Python and the shell look led into the copy."""
-        found = dict(environ)
-        for name in _LED if self.root else ():
-            if name in found:
-                found[name] = os.pathsep.join(map(self.led, found[name].split(os.pathsep)))
+        """The user's variables, with paths into the folder led into the copy."""
+        found = {name: self._led_value(value) if self.root else value for name, value in environ.items()}
         return found | ({"TMPDIR": self.temporary} if self.temporary else {})
 
     def led(self, path: str) -> str:
         """A path into the working folder as one into the copy; any other as it is."""
         is_led = self.root and is_in(path, self.folder) and not is_in(path, self.home)
         return self.root + path if is_led else path
+
+    def _led_value(self, value: str) -> str:
+        """One path or several: those that lead into the folder, but not into an environment in it."""
+        paths = value.split(os.pathsep)
+        return os.pathsep.join(path if self._is_in_environment(path) else self.led(path) for path in paths)
+
+    def _is_in_environment(self, path: str) -> bool:
+        while is_in(path, self.folder) and path != self.folder:
+            if any(os.path.exists(os.path.join(path, name)) for name in ENVIRONMENTS):
+                return True
+            path = os.path.dirname(path)
+        return False
+
+    def value_of(self, value: str) -> str:
+        """What the user's variable holds that a run sees: one path or several, or anything else."""
+        return os.pathsep.join(map(self.home_of, value.split(os.pathsep))) if self.root else value
 
     def home_of(self, path: str) -> str:
         """What the user calls a path that the run sees."""

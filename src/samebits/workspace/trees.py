@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.runfolder.removal import remove
-from samebits.workspace.place import is_in
+from samebits.workspace.place import ENVIRONMENTS, is_in
 
 with suppress(ImportError):  # on Windows, where answers can be read, and no runs be made
     import fcntl
@@ -29,8 +29,6 @@ MOST_FILES, MOST_BYTES = 10_000, 10**9
 # In a tree with more entries than this, the folders that come last are shown as a whole.
 MOST_ENTRIES = 20_000
 OWN = ".samebits"
-# What a virtual environment of Python's or conda's holds: its own scripts name it by its absolute path.
-_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _FICLONE = 0x40049409
 _PIECE = 4 * 1024**2
 
@@ -98,7 +96,7 @@ class Copying:
                 found.lost.append(f"{folder}: {error.strerror}")
                 continue
             is_too_much = self.mounted and entries + len(listed) > MOST_ENTRIES
-            is_environment = any(entry.name in _ENVIRONMENTS for entry in listed)
+            is_environment = any(entry.name in ENVIRONMENTS for entry in listed)
             if folder != self.source and (is_too_much or is_environment):
                 # A mere link would be no folder to those who go through all folders.
                 os.rmdir(target)

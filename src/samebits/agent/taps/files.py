@@ -3,12 +3,14 @@
 A path that was asked for and is written later is noted with both lines: the next run may do something else there. What
 is written outside the working folder, and ports, are noted, since no copy keeps them from other runs. Before a large
 file that the copy only links to is written to, the link is replaced by a copy of it: the user's own is never reached.
+Where a run has no mounts of its own, what would change the user's folder by its full path is refused.
 
 Heard of are Python's audit events, and what torch, safetensors (`agent.taps.saving`) and HDF5 open in C.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -36,6 +38,8 @@ _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
+# What a program is told that would write to the user's folder by its full path.
+KEPT = "kept as it is by samebits: use a relative path, or name what runs may write to with --share PATH"
 # What is installed, and not the program's.
 _SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib/", "/sbin/", "/usr/", sys.prefix + os.sep, sys.base_prefix + os.sep)
 # So much is told of a command.
@@ -82,7 +86,7 @@ def look_into(path: str, is_opened: bool) -> bool:
 
 
 def writes(path: str) -> None:
-    """A library is about to write a file past Python; OSError where no room is left for a copy of the user's own."""
+    """A library is about to write a file past Python; OSError where that would change the user's own."""
     for watched in _watching:
         watched.heard("samebits.writes", (path,))
 
@@ -179,7 +183,7 @@ class FilesWatched:
         return [self._place.home_of(path) for path in found if os.path.isfile(path) and _is_text(path)]
 
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Whatever Python says it is about to do; OSError where it is the user's own file, and no room for a copy."""
+        """Whatever Python says it is about to do; OSError where it would change what is the user's own."""
         act = self._acts.get(event)
         if act is not None:
             self._quietly(act, *arguments)
@@ -190,7 +194,7 @@ class FilesWatched:
         activity.is_busy = True
         try:
             act(*arguments)
-        except _NoRoomError as error:
+        except _RefusedError as error:
             raise error.args[0] from None
         except Exception:  # what we cannot make sense of is the program's business, and goes on
             return
@@ -331,6 +335,8 @@ class FilesWatched:
 
     def _change(self, full: str, is_anew: bool = True) -> None:
         """This run is about to change what stands there."""
+        if full not in self._written and self._is_the_users(full):
+            raise _RefusedError(PermissionError(errno.EACCES, KEPT, self._place.home_of(full)))
         self._take(full, is_anew)
         if is_anew:
             self._anew.add(full)
@@ -387,7 +393,16 @@ class FilesWatched:
         except OSError as error:
             if os.path.exists(beside):
                 os.unlink(beside)
-            raise _NoRoomError(error) from error
+            raise _RefusedError(error) from error
+
+    def _is_the_users(self, full: str) -> bool:
+        """Whether it lies in the user's folder itself, which a run without mounts reaches by its full path."""
+        place = self._place
+        if not place.root or is_in(full, place.root):
+            return False
+        own = os.path.realpath(full)
+        is_used = place.is_shared(own) or is_in(own, sys.prefix)
+        return is_in(own, place.folder) and not is_in(own, place.home) and not is_used
 
     def _is_ours(self, path: str) -> bool:
         """Whether a link that leads there stands for the user's own file, which is not shared."""
@@ -449,8 +464,8 @@ def _is_text(path: str) -> bool:
     return False
 
 
-class _NoRoomError(Exception):
-    """A copy of what is to be written to could not be made; its argument says why."""
+class _RefusedError(Exception):
+    """What the program is about to do would change the user's own; its argument is what the program is told."""
 
 
 def _is_made_by_tempfile() -> bool:
