@@ -29,6 +29,7 @@ MOST_FILES, MOST_BYTES = 10_000, 10**9
 # In a tree with more entries than this, the folders that come last are shown as a whole.
 MOST_ENTRIES = 20_000
 OWN = ".samebits"
+SHARE = "leave data where it is with --share PATH"
 _FICLONE = 0x40049409
 _PIECE = 4 * 1024**2
 
@@ -64,7 +65,7 @@ class Copying:
         shared: absolute paths in the source that are shown as they are.
         mounted: what is shown as it is will be mounted there; otherwise links lead to it.
         led: what a symbolic link is to say in the copy, given its path in the source and what it says there.
-        so_far: is called before each file with the bytes that are copied, and those that will be.
+        announce: is told of a copy that takes long, before it begins.
     """
 
     source: str
@@ -74,7 +75,7 @@ class Copying:
     shared: frozenset[str] = frozenset()
     mounted: bool = True
     led: Callable[[str, str], str] = lambda _, to: to
-    so_far: Callable[[int, int], None] = lambda *_: None
+    announce: Callable[[str], None] = lambda _: None
 
     def made(self) -> Survey:
         """Copy; what cannot be read is said, and left out.
@@ -120,12 +121,13 @@ class Copying:
                 else:
                     found.lost.append(f"{entry.path}: neither a file nor a folder")
         clones = _can_clone(self.source, os.path.dirname(self.target))
-        needed, is_copied = sum(size for size, _, _ in files), clones or not self.links
-        if not self.links and not clones and needed > shutil.disk_usage(self.target).free:
+        needed, is_whole = sum(size for size, _, _ in files), not self.links and not clones
+        if is_whole and needed > shutil.disk_usage(self.target).free:
             raise OSError(errno.ENOSPC, f"{volume(needed)} are more than the disk has left")
+        if is_whole and needed > MOST_BYTES:
+            self.announce(f"note: copying the folder, {volume(needed)}; {SHARE}")
         for size, path, own in sorted(files):
-            self.so_far(found.bytes, needed if is_copied else min(needed, MOST_BYTES))
-            self._file(size, path, own, found, is_copied=is_copied)
+            self._file(size, path, own, found, is_copied=is_whole or clones)
         # The inner ones first, and last of all: writing in a folder changes its time.
         for folder, target in reversed(made):
             _like(folder, target)

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -34,13 +33,12 @@ from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import enter
 from samebits.workspace.place import FILES, Isolation, Place, is_in
-from samebits.workspace.trees import MOST_BYTES, MOST_ENTRIES, MOST_FILES, OWN, Copying, Survey, bring, volume
+from samebits.workspace.trees import MOST_BYTES, MOST_ENTRIES, MOST_FILES, OWN, SHARE, Copying, Survey, bring, volume
 
 # Set to anything, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
 WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
-# Copies of more bytes than this are worth a word; how far the first one is is said so soon, and so often (seconds).
-LARGE_BYTES, SOON, EVERY = 5 * 10**8, 3, 30
-SHARE = "leave data where it is with --share PATH"
+# Copies of more bytes than this are worth a word.
+LARGE_BYTES = 5 * 10**8
 TREES, _ROOT, _COPY, _MOUNTS, _BEGAN = "trees", "root", "copy", "mounts.json", "began"
 FOUND, PREPARED, LEFT = "found", "prepared", "left"
 
@@ -101,8 +99,8 @@ class Workspace:
             )
         (self.home / TREES).mkdir(parents=True, exist_ok=True)
         left_out = frozenset(map(str, filter(is_own, self.home.parents))) | {str(self.home)}
-        tree, (links, _), told = self._tree(FOUND), self._links(), _told_now_and_then(announce)
-        copying = Copying(self.folder, tree, links, left_out, self.shared, self.is_mounted, so_far=told)
+        tree, (links, _) = self._tree(FOUND), self._links()
+        copying = Copying(self.folder, tree, links, left_out, self.shared, self.is_mounted, announce=announce)
         try:
             self.survey = self._copied(copying)
         except BaseException:
@@ -308,21 +306,6 @@ class Workspace:
     def close(self) -> None:
         """Take away everything but the recordings."""
         clear(self.home)
-
-
-def _told_now_and_then(announce: Callable[[str], None]) -> Callable[[int, int], None]:
-    """What announces how many bytes are copied: at once where they are many, and else where it takes long."""
-    due: float | None = None
-
-    def told(done: int, needed: int) -> None:
-        nonlocal due
-        now = time.monotonic()
-        due = now + (0 if needed > MOST_BYTES else SOON) if due is None else due
-        if now >= due:
-            due = now + EVERY
-            announce(f"note: copying the folder, {volume(done)} of {volume(needed)}; {SHARE}")
-
-    return told
 
 
 def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
