@@ -1,7 +1,7 @@
 """Copies of folders: files are copied, the smallest first, and what is too much is linked; folders are folders.
 
 A link in a copy leads to where the original can be read. Before a run writes to what is linked, the link is replaced by
-a copy of its own (`agent/taps/files.py`), so that no run reaches the original. Where the file system has reflinks,
+a copy of its own (`agent/taps/keeping.py`), so that no run reaches the original. Where the file system has reflinks,
 large files are copied, too: that takes neither time nor space (ioctl_ficlone(2)).
 """
 

@@ -1,16 +1,14 @@
 """Files that a run asks for and writes: what it would find if it were made again, and what it reaches outside its copy.
 
 A path that was asked for and is written later is noted with both lines: the next run may do something else there. What
-is written outside the working folder, and ports, are noted, since no copy keeps them from other runs. Before a large
-file that the copy only links to is written to, the link is replaced by a copy of it: the user's own is never reached.
-Where a run has no mounts of its own, what would change the user's folder by its full path is refused.
+is written outside the working folder, and ports, are noted, since no copy keeps them from other runs.
 
-Heard of are Python's audit events, and what torch, safetensors (`agent.taps.saving`) and HDF5 open in C.
+Heard of are Python's audit events, and what torch, safetensors (`agent.taps.saving`) and HDF5 (`agent.taps.hdf5`) open
+in C. What is the user's own stays as it is (`agent.taps.keeping`).
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -18,16 +16,16 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import ModuleType
 from typing import Any
 
+from samebits.agent.taps.hdf5 import watch_hdf5
+from samebits.agent.taps.keeping import RefusedError, copy_what_is_linked, refuse_to_change
+from samebits.agent.taps.outside import OutsideNoted
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
-from samebits.factors.imports import when_loaded
 from samebits.factors.patching import PatchedFunction
-from samebits.runfolder.notes import Carried, Journal, Outside, Reached, Wrote
+from samebits.runfolder.notes import Carried, Journal, Reached, Wrote
 from samebits.workspace.place import Place, is_in
-from samebits.workspace.trees import copy_file
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 # The file begins anew, whatever was there.
@@ -38,12 +36,6 @@ _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
-# What a program is told that would write to the user's folder by its full path.
-KEPT = "kept as it is by samebits: use a relative path, or name what runs may write to with --share PATH"
-# What is installed, and not the program's.
-_SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib/", "/sbin/", "/usr/", sys.prefix + os.sep, sys.base_prefix + os.sep)
-# So much is told of a command.
-_MOST_WORDS = 200
 # Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
 _MOST_ASKED, MOST_NOTES = 10_000, 1_000
 
@@ -114,7 +106,7 @@ class FilesWatched:
         # Path → the line that wrote there first; and those whose content is all this run's own.
         self._written: dict[str, Site | None] = {}
         self._anew, self._noted = set[str](), set[str]()
-        self._sources = set[tuple[str, object]]()
+        self._outside = OutsideNoted(journal, place)
         self._texts: dict[str, None] = {}
         self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
 
@@ -134,8 +126,8 @@ class FilesWatched:
             "samebits.writes": self._on((self._change, 0, None)),
             "socket.bind": self._binds,
             "mmap.__new__": self._maps,
-            "subprocess.Popen": self._starts,
-            "os.system": self._starts,
+            "subprocess.Popen": self._outside.starts,
+            "os.system": self._outside.starts,
         }
 
     def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
@@ -156,7 +148,7 @@ class FilesWatched:
         if not self._place.home:
             return
         _watching.append(self)
-        when_loaded("h5py.h5f", self._watch_hdf5)
+        watch_hdf5(partial(self.heard, "open"))
         for name in ("stat", "lstat"):
             self._watch_questions(name)
         for name in ("alarm", "setitimer"):
@@ -194,7 +186,7 @@ class FilesWatched:
         activity.is_busy = True
         try:
             act(*arguments)
-        except _RefusedError as error:
+        except RefusedError as error:
             raise error.args[0] from None
         except Exception:  # what we cannot make sense of is the program's business, and goes on
             return
@@ -275,13 +267,6 @@ class FilesWatched:
         if path.startswith(_SHARED_MEMORY) and not is_made_up:
             self._reach(f"shared memory {os.path.basename(path)}")
 
-    def _starts(self, program: Any, words: Any = (), *_: object) -> None:
-        typed = [os.fsdecode(word) for word in ([words] if isinstance(words, str | bytes) else words) or [program]]
-        # A shell is told what to start; and what Python does is seen.
-        command = typed[-1] if typed[1:2] == ["-c"] else " ".join(typed)
-        if not os.path.basename(typed[0]).startswith("python"):
-            self._note_outside("program", command, user_site())
-
     # ---- what is made of it
 
     def _full(self, path: object, dir_fd: int = -1) -> str | None:
@@ -309,7 +294,7 @@ class FilesWatched:
             return
         self._asked[full] = how, site, self.steps()
         if how == "listed" or (how != "made" and os.path.isfile(full)):
-            self._find(full, site)
+            self._outside.finds(full, site)
         if full in self._written:
             # What was appended to has more in it than this run has written.
             self._note(full, self._written[full])
@@ -320,24 +305,11 @@ class FilesWatched:
             # Others may write it, unseen: programs that it starts, libraries in C.
             self._note(full, None)
 
-    def _find(self, full: str, site: Site) -> None:
-        """What lies there is what every run finds, and others may not."""
-        place, home = self._place, self._place.home_of(full)
-        is_held = is_in(full, place.start) or place.is_shared(home)
-        if not is_held and not full.startswith(_SYSTEM) and not full.endswith(".py"):
-            self._note_outside("file", home, site)
-
-    def _note_outside(self, kind: str, what: str, site: Site | None) -> None:
-        """Note it, the first of its kind at each line; what a library does while it is imported has none."""
-        if site is not None and (kind, site.key) not in self._sources:
-            self._sources.add((kind, site.key))
-            self._journal.note(Outside(kind, what[:_MOST_WORDS], site))
-
     def _change(self, full: str, is_anew: bool = True) -> None:
         """This run is about to change what stands there."""
-        if full not in self._written and self._is_the_users(full):
-            raise _RefusedError(PermissionError(errno.EACCES, KEPT, self._place.home_of(full)))
-        self._take(full, is_anew)
+        if full not in self._written:
+            refuse_to_change(self._place, full)
+        copy_what_is_linked(self._place, full, is_anew)
         if is_anew:
             self._anew.add(full)
         if full in self._written:
@@ -371,45 +343,6 @@ class FilesWatched:
             self._noted.add(what)
             self._journal.note(Reached(what, user_site(), goes_on))
 
-    def _take(self, full: str, is_anew: bool) -> None:
-        """Where a link leads to the user's own file, put a copy in its place."""
-        path = full
-        for _ in range(10):
-            if not os.path.islink(path):
-                return
-            to = os.path.join(os.path.dirname(path), os.readlink(path))
-            if self._is_ours(to):
-                break
-            path = os.path.normpath(to)
-        else:
-            return
-        beside = f"{path}.samebits-{os.getpid()}"
-        try:
-            if is_anew:
-                os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, os.stat(to).st_mode & 0o777))
-            else:
-                copy_file(to, beside)
-            os.replace(beside, path)
-        except OSError as error:
-            if os.path.exists(beside):
-                os.unlink(beside)
-            raise _RefusedError(error) from error
-
-    def _is_the_users(self, full: str) -> bool:
-        """Whether it lies in the user's folder itself, which a run without mounts reaches by its full path."""
-        place = self._place
-        if not place.root or is_in(full, place.root):
-            return False
-        own = os.path.realpath(full)
-        is_used = place.is_shared(own) or is_in(own, sys.prefix)
-        return is_in(own, place.folder) and not is_in(own, place.home) and not is_used
-
-    def _is_ours(self, path: str) -> bool:
-        """Whether a link that leads there stands for the user's own file, which is not shared."""
-        place = self._place
-        is_original = any(is_in(path, one) for one in place.links) and not is_in(path, place.root)
-        return is_original and not place.is_shared(place.home_of(path))
-
     def _watch_questions(self, name: str) -> None:
         """`os.path.exists` and its like say nothing of what they ask: they all come to `os.stat` or `os.lstat`."""
         original = getattr(os, name)
@@ -431,30 +364,10 @@ class FilesWatched:
         original = getattr(signal, name)
 
         def sets(*args: object) -> object:
-            self._quietly(self._note_outside, "timer", f"signal.{name}", user_site())
+            self._quietly(self._outside.note, "timer", f"signal.{name}", user_site())
             return original(*args)
 
         setattr(signal, name, PatchedFunction("signal", name, original, sets))
-
-    def _watch_hdf5(self, module: ModuleType) -> None:
-        """HDF5 opens its files in C, below h5py's low-level functions (api.h5py.org, Module H5F)."""
-        created = os.O_RDWR | os.O_CREAT
-        ways = {
-            "open": {module.ACC_RDONLY: os.O_RDONLY, module.ACC_RDWR: os.O_RDWR},
-            "create": {module.ACC_EXCL: created | os.O_EXCL, module.ACC_TRUNC: created | os.O_TRUNC},
-        }
-        for name, flags in ways.items():
-            original = getattr(module, name)
-            opening = partial(self._opens_hdf5, original, flags)
-            setattr(module, name, PatchedFunction(module.__name__, name, original, opening))
-
-    def _opens_hdf5(
-        self, original: Callable[..., object], ways: dict[int, int], path: object, *args: object, **kwargs: object
-    ) -> object:
-        *_, usual = ways.values()
-        asked: Any = args[0] if args else kwargs.get("flags")
-        self.heard("open", (path, None, ways.get(asked, usual)))
-        return original(path, *args, **kwargs)
 
 
 def _is_text(path: str) -> bool:
@@ -462,10 +375,6 @@ def _is_text(path: str) -> bool:
     with suppress(OSError), open(path, "rb") as file:
         return b"\0" not in file.read(8000)
     return False
-
-
-class _RefusedError(Exception):
-    """What the program is about to do would change the user's own; its argument is what the program is told."""
 
 
 def _is_made_by_tempfile() -> bool:

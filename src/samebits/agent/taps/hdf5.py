@@ -1,0 +1,39 @@
+"""HDF5 opens its files in C, below h5py's low-level functions (api.h5py.org, Module H5F)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from samebits.factors.imports import when_loaded
+from samebits.factors.patching import PatchedFunction
+
+# Is told what Python's audit event `open` would say: path, mode, flags.
+Opened = Callable[[tuple[object, ...]], None]
+
+
+def watch_hdf5(opened: Opened) -> None:
+    """From when h5py is imported, tell of every file that it opens."""
+
+    def watch(module: ModuleType) -> None:
+        created = os.O_RDWR | os.O_CREAT
+        ways = {
+            "open": {module.ACC_RDONLY: os.O_RDONLY, module.ACC_RDWR: os.O_RDWR},
+            "create": {module.ACC_EXCL: created | os.O_EXCL, module.ACC_TRUNC: created | os.O_TRUNC},
+        }
+        for name, flags in ways.items():
+            original = getattr(module, name)
+            setattr(module, name, PatchedFunction(module.__name__, name, original, partial(opens, original, flags)))
+
+    def opens(
+        original: Callable[..., object], ways: dict[int, int], path: object, *args: object, **kwargs: object
+    ) -> object:
+        *_, usual = ways.values()
+        asked: Any = args[0] if args else kwargs.get("flags")
+        opened((path, None, ways.get(asked, usual)))
+        return original(path, *args, **kwargs)
+
+    when_loaded("h5py.h5f", watch)
