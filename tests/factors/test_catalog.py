@@ -164,7 +164,7 @@ CURES = [
     (
         "clock",
         "",
-        f"use a fixed value instead of the time read at {PLACE}, wherever a seed, data or a setting comes from it",
+        f"use a fixed value, or count steps, instead of the time read at {PLACE}",
     ),
     (
         "clock",

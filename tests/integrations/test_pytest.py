@@ -384,14 +384,16 @@ def test_what_no_seed_holds_is_named(pytester: pytest.Pytester) -> None:
 
     clock, entropy, module, varied = result.stdout.str().split("runs 1 and 2 diverge")[1:5]
     file = "test_what_no_seed_holds_is_named.py"
-    assert f"clock: time.time was read; use a fixed value instead of the time read at {file}:10" in clock
+    assert (
+        f"clock: time.time was read; use a fixed value, or count steps, instead of the time read at {file}:10" in clock
+    )
     assert f"os-entropy: NumPy's generator asked the operating system; give NumPy's generator at {file}:7" in entropy
     for words in (clock, entropy):
         assert "or it is what they shared, the process" in words
     assert "was seen to enter:" not in module
     assert "the operating system's entropy, against which it does not help, were not seen to enter" in module
     assert "in run 2 clock had another value" in varied
-    assert f"use a fixed value instead of the time read at {file}:19" in varied
+    assert f"use a fixed value, or count steps, instead of the time read at {file}:19" in varied
     result.assert_outcomes(failed=4, passed=1)
 
 

@@ -201,7 +201,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
     (rf"draw in Python from random.Random\(0\) instead of by RANDOM\(\) in the SQL at {PLACE}", _as_the_twin),
     (rf"(?:draw from random.Random\(0\)|use .+) instead of (\S+) at {PLACE}", _on_line(_constant)),
     (rf"draw bytes from random.Random\(0\) instead of (\S+) at {PLACE}", _on_line(_other_bytes)),
-    (rf"use a fixed value instead of the time read at {PLACE}, wherever .* comes from it", _on_line(_constant)),
+    (rf"use a fixed value, or count steps, instead of the time read at {PLACE}", _on_line(_constant)),
     (rf"count steps, or .*, instead of deciding by the seconds read at {PLACE}", _on_line(_constant)),
     (
         rf"write every element of the tensor made at {PLACE} before reading it, or use torch.zeros",

@@ -44,7 +44,7 @@ class Clock(CallFactor):
     name = "clock"
     summary = "the time and durations differ in every run: harmless in a log, fatal in a seed or a choice of kernels"
     explanation = "{what} was read"
-    fix = "use a fixed value instead of the time read at {place}, wherever a seed, data or a setting comes from it"
+    fix = "use a fixed value, or count steps, instead of the time read at {place}"
     fixes: ClassVar = dict.fromkeys(
         DURATIONS, "count steps, or choose beforehand, instead of deciding by the seconds read at {place}"
     )
