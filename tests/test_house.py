@@ -43,7 +43,7 @@ BUDGET = {
     "runfolder": 2100,
     "state": 1500,
     "testing": 650,
-    "workspace": 870,
+    "workspace": 875,
 }
 
 

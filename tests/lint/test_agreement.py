@@ -24,6 +24,8 @@ UNSEEN = {
     ("numpy_rng_helper", 7),  # the module as a parameter
     ("os_entropy_device", 7),
     ("os_entropy_sql", 14),
+    ("os_entropy_temporary", 12),  # most files of `tempfile` are nobody's business
+    ("os_entropy_temporary", 18),
     ("os_entropy_uuid", 12),
     ("torch_algorithms_off", 8),  # as torch begins
     ("torch_rng_shuffle", 16),

@@ -28,7 +28,7 @@ def test_without_mounts_paths_into_the_folder_lead_into_the_copy() -> None:
         "PYTHONPATH": "/lib:/home/me/p/src",
         "DATA": "/home/me/p/data",
         "HOME": "/home/me",
-        "SITE": "http://x:80",
+        "SITE": "me@x:/home/me/p",
     }
     environment = LED.environment(variables)
 
@@ -40,7 +40,7 @@ def test_without_mounts_paths_into_the_folder_lead_into_the_copy() -> None:
         "PYTHONPATH": f"/lib:{there}/src",
         "DATA": f"{there}/data",
         "HOME": "/home/me",
-        "SITE": "http://x:80",
+        "SITE": "me@x:/home/me/p",
         "TMPDIR": "/tmp/s/tmp-1",
     }
     assert {name: LED.value_of(environment[name]) for name in variables} == variables

@@ -209,6 +209,9 @@ def appended(path):
 ways = {{
     "append": lambda: appended(folder + "/train.log"),
     "by a link": lambda: appended(beside + "/train.log"),
+    "by a link in the copy": lambda: appended("beside/train.log"),
+    "by a link of its own": lambda: (os.symlink(folder, "own"), appended("own/train.log")),
+    "emptied": lambda: os.close(os.open(folder + "/train.log", os.O_RDONLY | os.O_TRUNC)),
     "make": lambda: appended(folder + "/new.log"),
     "folder": lambda: os.makedirs(folder + "/runs/1"),
     "rename": lambda: os.rename("other.log", folder + "/other.log"),
@@ -240,6 +243,7 @@ def test_full_paths_do_not_lead_to_the_users_folder(
     """With mounts they lead into the copy; without, what would change the folder is refused, with a way out."""
     write(folder, {"train.log": "1", "last.pt": "2", "other.log": "3", "notes/a": "4", "results/kept.log": "5"})
     (tmp_path / "beside").symlink_to(folder)
+    (folder / "beside").symlink_to("../../beside")
     monkeypatch.setenv("LOGS", str(folder))
     before = state_of(folder)
     kept = folder / "results" / "kept.log"
@@ -259,7 +263,7 @@ def test_full_paths_do_not_lead_to_the_users_folder(
         assert not refused
     else:
         assert set(refused) == set(done) - meant
-        own = [words for name, words in refused.items() if name != "by a link"]
+        own = [words for name, words in refused.items() if not name.startswith("by a link")]
         assert all(words.startswith("PermissionError [Errno 13] kept as it is by samebits: ") for words in own)
         assert "--share PATH: " in refused["append"]
         assert str(folder / "train.log") in refused["append"]

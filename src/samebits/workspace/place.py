@@ -89,6 +89,9 @@ class Place:
     def _led_value(self, value: str) -> str:
         """One path or several: those that lead into the folder, but not into an environment in it."""
         paths = value.split(os.pathsep)
+        # A host may stand before a path, too.
+        if not all(not path or os.path.isabs(path) or os.path.exists(path) for path in paths):
+            return value
         return os.pathsep.join(path if self._is_in_environment(path) else self.led(path) for path in paths)
 
     def _is_in_environment(self, path: str) -> bool:

@@ -27,7 +27,7 @@ from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.notes import Carried, Journal, Reached, Wrote
 from samebits.workspace.place import Place, is_in
 
-_WRITING = os.O_WRONLY | os.O_RDWR
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 # The file begins anew, whatever was there.
 _ANEW = os.O_TRUNC | os.O_EXCL
 # Not the script's own: the system's, what Python makes of source files, and compilers' caches, which are distinguished

@@ -14,7 +14,10 @@ from samebits.workspace.place import Place, is_in
 from samebits.workspace.trees import copy_file
 
 # What a program is told that would write to the user's folder by its full path.
-KEPT = "kept as it is by samebits: use a relative path, or name what runs may write to with --share PATH"
+KEPT = (
+    "kept as it is by samebits: use a path relative to where the run began, "
+    "or name what runs may write to with --share PATH"
+)
 
 
 class RefusedError(Exception):
@@ -22,11 +25,14 @@ class RefusedError(Exception):
 
 
 def refuse_to_change(place: Place, path: str) -> None:
-    """RefusedError where it lies in the user's folder itself, which a run without mounts reaches by its full path."""
-    if not place.root or is_in(path, place.root):
+    """RefusedError where it lies in the user's folder itself, which a run without mounts reaches by its full path.
+
+    Whatever the path leads through: a link in the copy is led into the copy, but where it names the folder otherwise.
+    """
+    if not place.root:
         return
     own = os.path.realpath(path)
-    is_used = place.is_shared(own) or is_in(own, sys.prefix)
+    is_used = place.is_shared(own) or (is_in(sys.prefix, place.folder) and is_in(own, sys.prefix))
     if is_in(own, place.folder) and not is_in(own, place.home) and not is_used:
         raise RefusedError(PermissionError(errno.EACCES, KEPT, own))
 
