@@ -14,6 +14,7 @@ from samebits.launch.process import Outcome, run_in
 from samebits.runfolder.notes import Reached, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import workspace
+from samebits.workspace.place import Isolation
 from samebits.workspace.workspace import Workspace
 from tests.launch.conftest import PYTHON
 
@@ -43,10 +44,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Runs:
     """Runs of a script in one workspace; `print(json.dumps(...))` is its last line."""
 
-    def __init__(self, folder: Path, share: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, share: Sequence[str] = (), isolation: Isolation = "copy") -> None:
         self.home = folder / ".samebits" / "20260131-120000-1"
         self.home.mkdir(parents=True)
-        self.space = Workspace(self.home, share=share)
+        self.space = Workspace(self.home, isolation, share)
         self.count = 0
         # By the last one, as the user calls it.
         self.made: set[str] = set()

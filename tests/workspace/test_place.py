@@ -5,7 +5,7 @@ from pathlib import Path
 from samebits.workspace.place import Place, asks_for_run_folder, read_place
 from tests.launch.conftest import PYTHON, only_run, under_run
 
-ROOT = "/home/me/p/.samebits/1/work-1/root"
+ROOT = "/tmp/s/work-1/root"
 LED = Place("/home/me/p", "/runs/files", f"{ROOT}/home/me/p", ROOT, "/home/me/p/.samebits/1", "", "/tmp/s/tmp-1")
 MOUNTED = Place("/home/me/p", "/tmp/s/files", "/x/copy", "", "/home/me/p/.samebits/1", "/tmp/s/home", "/tmp/s/tmp")
 

@@ -11,6 +11,7 @@ from samebits.base.errors import StorageError
 from samebits.runfolder.notes import Carried, Files, Outside, Reached, Variable, Witnessed, read_notes
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import trees, workspace
+from samebits.workspace.place import Isolation
 from samebits.workspace.trees import volume
 from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of
 from tests.launch.conftest import write
@@ -212,6 +213,7 @@ ways = {{
     "by a link in the copy": lambda: appended("beside/train.log"),
     "by a link of its own": lambda: (os.symlink(folder, "own"), appended("own/train.log")),
     "emptied": lambda: os.close(os.open(folder + "/train.log", os.O_RDONLY | os.O_TRUNC)),
+    "there already": lambda: open(folder + "/train.log", "x"),
     "make": lambda: appended(folder + "/new.log"),
     "folder": lambda: os.makedirs(folder + "/runs/1"),
     "rename": lambda: os.rename("other.log", folder + "/other.log"),
@@ -220,9 +222,15 @@ ways = {{
     "mode": lambda: os.chmod(folder + "/train.log", 0),
     "symlink": lambda: os.symlink("train.log", folder + "/newest.log"),
     "database": lambda: sqlite3.connect(folder + "/runs.db").execute("create table losses (x)"),
+    "database by a URI": lambda: sqlite3.connect(f"file://localhost{{folder}}/runs%2Edb", uri=True),
+    "bytecode": lambda: appended(folder + "/model.pyc"),
+    "a cache's name": lambda: os.mkdir(folder + "/torchinductor_me"),
+    "by a descriptor": lambda: os.chmod("train.log", 0, dir_fd=os.open(folder, os.O_RDONLY)),
     "remove": lambda: os.remove(folder + "/train.log"),
     "all": lambda: shutil.rmtree(folder + "/notes"),
     "shared": lambda: appended(kept),
+    "its own link": lambda: (os.symlink(folder, "mine"), os.replace("mine", "ours"), os.remove("ours")),
+    "by the process": lambda: appended("/proc/self/cwd/train.log"),
     "relative": lambda: appended("train.log"),
     "variable": lambda: appended(os.environ["LOGS"] + "/train.log"),
 }}
@@ -255,14 +263,37 @@ def test_full_paths_do_not_lead_to_the_users_folder(
     assert kept.read_text() == "5more"
     assert {path for path in after if after[path] != before.get(path)} == {str(kept)}
     assert set(before) == set(after)
+    assert done.pop("there already").startswith("FileExistsError")
     if mode == "mounts":
         assert not any(done.values())
         return
     refused = {name: words for name, words in done.items() if words}
-    assert set(done) - set(refused) == {"shared", "relative", "variable"}
+    assert set(done) - set(refused) == {"its own link", "by the process", "shared", "relative", "variable"}
     own = [words for name, words in refused.items() if not name.startswith("by a link")]
     assert all(words.startswith("PermissionError [Errno 13] kept as it is by samebits: ") for words in own)
     assert refused["append"].endswith(f"--share PATH: {str(folder / 'train.log')!r}")
+
+
+LISTED = """
+import glob, pathlib
+folder = {folder!r}
+walked = [len(names) for _, _, names in os.walk(folder)]
+python = list(pathlib.Path(folder).rglob("*.py"))
+plain = glob.glob(folder + "/**", recursive=True)
+print(json.dumps([sum(walked), len(python), len(plain), os.path.isdir(folder + "/.samebits")]))
+"""
+
+
+@pytest.mark.parametrize("isolation", ["copy", "none"])
+def test_runs_do_not_come_upon_each_other_in_a_listing(folder: Path, isolation: Isolation, mode: str) -> None:
+    """Of the folder by its full path: every run finds what is the user's, and nothing that another run has left."""
+    write(folder, {"train.py": "", "data/1.py": "", ".samebits/.gitignore": "*"})
+    runs = Runs(folder, isolation=isolation)
+
+    found = [runs.run(LISTED.format(folder=str(folder))) for _ in range(2)]
+
+    is_seen = mode == "no mounts" or isolation == "none"
+    assert found == [[2 + is_seen, 2, 4, is_seen]] * 2
 
 
 def test_what_has_no_room_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import time
@@ -116,8 +117,15 @@ def run_in(
             return outcome
         finally:
             if asks_for_run_folder(command.argv):
-                with contextlib.suppress(OSError):
-                    place.own_files.rename(path / FILES)
+                _keep_files(place, path / FILES)
+
+
+def _keep_files(place: Place, target: Path) -> None:
+    try:
+        place.own_files.rename(target)
+    except OSError:  # on another disk, where runs have no mounts
+        with contextlib.suppress(OSError):
+            shutil.copytree(place.own_files, target, symlinks=True)
 
 
 def _ended(

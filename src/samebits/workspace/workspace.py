@@ -6,8 +6,8 @@
     work-1, work-2 …  a run's copy, its folder `{run}`, what has mounts
 
 Where the system lets a process have mounts of its own, each run sees its copy at the path of the original, and nothing
-of samebits in it; so runs made at once are as if each were alone. Elsewhere copies lie at paths of their own, and
-`Place` says what they are called in the user's folder.
+of samebits in it; so runs made at once are as if each were alone. Elsewhere copies lie outside the folder, where a run
+that goes through all of it does not come upon them, and `Place` says what they are called there.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Workspace:
 
     Attributes:
         folder: the working folder.
+        temporary: where runs have their temporary files, and mounts; outside the folder.
+        store: where copies lie.
         survey: what a copy holds.
         left_by: number of the run whose folder was kept; None where none was.
         prepared: the files of the user's folder that the first run has prepared, and that copies begin with.
@@ -76,7 +78,10 @@ class Workspace:
         self._slots = set[int]()
         self._lock = threading.Lock()
         # Short: names of sockets have 108 bytes at most (unix(7)).
-        self.temporary = next(path for path in temporary_of(home) if not is_in(str(path), self.folder))
+        places = (path for path in temporary_of(home) if is_own(path) and not is_in(str(path), self.folder))
+        self.temporary = next(places)
+        is_unseen = isolation == "none" or self.is_mounted or not is_in(str(home), self.folder)
+        self.store = home if is_unseen else self.temporary
         if home.parent.name == OWN:
             clear_others(home.parent)
         if not any(map(is_own, (home, *home.parents))):
@@ -97,7 +102,8 @@ class Workspace:
             raise StorageError(
                 f"{self.folder} is not a folder that can be copied", "change into a project, or --isolation none"
             )
-        (self.home / TREES).mkdir(parents=True, exist_ok=True)
+        self.temporary.mkdir(mode=0o700, exist_ok=True)
+        (self.store / TREES).mkdir(parents=True, exist_ok=True)
         left_out = frozenset(map(str, filter(is_own, self.home.parents))) | {str(self.home)}
         tree, (links, _) = self._tree(FOUND), self._links()
         copying = Copying(self.folder, tree, links, left_out, self.shared, self.is_mounted, announce=announce)
@@ -135,7 +141,7 @@ class Workspace:
             ) from error
 
     def _tree(self, name: str) -> str:
-        return str(self.home / TREES / name)
+        return str(self.store / TREES / name)
 
     def _links(self) -> tuple[str, str]:
         """Where runs read what is too large to be copied: of the user's folder, and of our own trees.
@@ -145,7 +151,7 @@ class Workspace:
         """
         if self.is_mounted:
             return str(self.temporary / "origin"), str(self.temporary / TREES)
-        return "", str(self.home / TREES)
+        return "", str(self.store / TREES)
 
     # ---- the place of a run
 
@@ -155,7 +161,7 @@ class Workspace:
         with self._lock:
             slot = next(number for number in range(1, 1000) if number not in self._slots)
             self._slots.add(slot)
-        work = self.home / f"work-{slot}"
+        work = self.store / f"work-{slot}"
         try:
             remove(work)
             work.mkdir(parents=True)
@@ -175,8 +181,7 @@ class Workspace:
             return place
         temporary = self.temporary / f"tmp-{work.name.removeprefix('work-')}"
         remove(temporary)
-        for path in (self.temporary, temporary):
-            path.mkdir(mode=0o700, exist_ok=True)
+        temporary.mkdir(mode=0o700)
         origin, trees = self._links()
         links = {origin: self.folder, **{f"{trees}/{name}": self.folder for name in (FOUND, PREPARED, LEFT)}}
         place = replace(place, temporary=str(temporary), links=links, shared=tuple(sorted(self.shared)))
@@ -207,8 +212,8 @@ class Workspace:
 
     def _fill(self, place: Place, spec: RunSpec) -> None:
         """The copy, as the run is to find it."""
-        is_left = spec.begins == LEFT and self.left_by is not None and not spec.brought
-        name = LEFT if is_left else PREPARED if spec.begins != "found" and self.prepared else FOUND
+        is_left = spec.begins == LEFT and self.left_by is not None
+        name = LEFT if is_left and not spec.brought else PREPARED if spec.begins != "found" and self.prepared else FOUND
         # What copies hold a link to, or a place to mount it at.
         shown = (*self.survey.linked, *self.survey.whole, *self.survey.used)
         ours = {os.path.relpath(path, self.folder) for path in shown}
@@ -218,11 +223,11 @@ class Workspace:
             if not os.path.isabs(to) or os.path.relpath(path, tree) in ours:
                 return to
             before, found, own = to.partition(f"/{_ROOT}{self.folder}")
-            to = f"{self.folder}{own}" if found and is_in(before, str(self.home)) else to
+            to = f"{self.folder}{own}" if found and is_in(before, str(self.store)) else to
             return place.led(to)
 
         self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", mounted=False, led=led))
-        if spec.begins == LEFT and self.left_by is not None:
+        if is_left:
             if spec.brought:
                 paths = [path[len(self.folder) + 1 :] for path in spec.brought if is_in(path, self.folder)]
                 bring(self._tree(LEFT), place.copy, paths)
@@ -230,9 +235,7 @@ class Workspace:
 
     def _need_first_copy_unchanged(self, place: Place) -> None:
         """Without mounts a run that wrote through a link, past Python, has changed what later ones would begin with."""
-        if not place.root:
-            return
-        for path in _newer(self._tree(FOUND), self.began(place), self.folder):
+        for path in _newer(self._tree(FOUND), self.began(place), self.folder) if place.root else ():
             raise StorageError(
                 f"a program or library in C wrote to {shown_path(path)}, which all runs read from one copy: "
                 f"the folder has more than {MOST_FILES:,} files, or {volume(MOST_BYTES)}",
@@ -241,22 +244,21 @@ class Workspace:
 
     def prefix(self, place: Place) -> list[str]:
         """What stands before the command, so that it has mounts of its own."""
-        if not place.copy or place.root:
-            return []
-        return [*enter.PROGRAM, os.path.join(place.work, _MOUNTS)]
+        has_mounts = place.copy and not place.root
+        return [*enter.PROGRAM, os.path.join(place.work, _MOUNTS)] if has_mounts else []
 
     # ---- what runs leave
 
     def keep(self, place: Place, number: int) -> None:
         """Keep what this run has left, in place of what another one left."""
-        trees = self.home / TREES
         if not place.copy:
             return
-        for path in (trees / LEFT, trees / f"{LEFT}-{FILES}"):
+        left, files = self._tree(LEFT), self._tree(f"{LEFT}-{FILES}")
+        for path in (left, files):
             remove(path)
-        os.rename(place.copy, trees / LEFT)
+        os.rename(place.copy, left)
         # The run has them, too.
-        shutil.copytree(place.own_files, trees / f"{LEFT}-{FILES}", symlinks=True, copy_function=os.link)
+        shutil.copytree(place.own_files, files, symlinks=True, copy_function=os.link)
         self.left_by = number
 
     def prepare(self, place: Place, made: Collection[str]) -> None:
@@ -334,7 +336,7 @@ def temporary_of(home: Path) -> list[Path]:
     """Where the folder for temporary files of the runs in this home may be; the first one that is not in the way."""
     name = blake2b(os.fsencode(os.path.abspath(home)), digest_size=8).hexdigest()
     places = dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", str(home)))
-    return [Path(place) / f"samebits-{name}" for place in places]
+    return [Path(os.path.realpath(place)) / f"samebits-{name}" for place in places]
 
 
 def shared_paths(folder: str, given: Collection[str]) -> frozenset[str]:

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from samebits.agent.taps.hdf5 import watch_hdf5
-from samebits.agent.taps.keeping import RefusedError, copy_what_is_linked, refuse_to_change
+from samebits.agent.taps.keeping import RefusedError, copy_what_is_linked, refuse_to_change, refuse_to_look
 from samebits.agent.taps.outside import OutsideNoted
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
@@ -112,16 +113,17 @@ class FilesWatched:
 
     def _all_acts(self) -> dict[str, Callable[..., None]]:
         """What each audit event does; `samebits.writes` is our own."""
-        removes, touches = self._on((self._removes, 0, 1)), self._on((self._touches, 0, None))
         return {
             "open": self._opened,
             **dict.fromkeys(("os.listdir", "os.scandir"), self._lists),
             "os.mkdir": self._on((self._makes_folder, 0, 2)),
-            "os.rename": self._on((self._touches, 0, 2), (self._change, 1, 3)),
-            **dict.fromkeys(("os.remove", "os.rmdir"), removes),
-            "os.link": self._on((self._touches, 0, None), (self._makes, 1, None)),
-            "os.symlink": self._on((self._makes, 1, None)),
-            **dict.fromkeys(("os.truncate", "os.chmod", "os.utime", "os.chown", "os.setxattr"), touches),
+            "os.rename": self._on((self._moves, 0, 2), (self._names, 1, 3)),
+            **dict.fromkeys(("os.remove", "os.rmdir"), self._on((self._removes, 0, 1))),
+            "os.link": self._on((self._touches, 0, 2), (self._makes, 1, 3)),
+            "os.symlink": self._on((self._makes, 1, 2)),
+            "os.chmod": self._on((self._touches, 0, 2)),
+            **dict.fromkeys(("os.utime", "os.chown"), self._on((self._touches, 0, 3))),
+            **dict.fromkeys(("os.truncate", "os.setxattr", "os.removexattr"), self._on((self._touches, 0, None))),
             "sqlite3.connect": self._connects,
             "samebits.writes": self._on((self._change, 0, None)),
             "socket.bind": self._binds,
@@ -131,12 +133,12 @@ class FilesWatched:
         }
 
     def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
-        """What acts on paths that concern us: each with the places of the path and its folder among the arguments."""
+        """What acts on paths: each with the places of the path and its folder among the arguments."""
 
         def heard(*given: Any) -> None:
             for act, at, folder_at in acts:
                 folder = given[folder_at] if folder_at is not None and len(given) > folder_at else -1
-                full = self._full(given[at] if len(given) > at else None, folder)
+                full = _absolute(given[at] if len(given) > at else None, folder)
                 if full is not None:
                     act(full)
 
@@ -196,7 +198,7 @@ class FilesWatched:
     # ---- what happens to files
 
     def _opened(self, path: object, mode: object = None, flags: int = 0, *_: object) -> None:
-        full, is_writing = self._full(path), bool(flags & _WRITING)
+        full, is_writing = _absolute(path), bool(flags & _WRITING)
         self._opens_to_write(path, mode, flags)
         # A file without a name is opened by its folder.
         if full is None or (is_writing and os.path.isdir(full)):
@@ -206,9 +208,11 @@ class FilesWatched:
             # `open` says that it reads, and not that it reads text: the content tells.
             if isinstance(mode, str) and full in self._asked and len(self._texts) < MOST_NOTES and not self.steps():
                 self._texts[full] = None
-        if flags & os.O_EXCL and flags & os.O_CREAT:
+        is_new = bool(flags & os.O_EXCL and flags & os.O_CREAT)
+        if is_new:
             self._ask("made", full)
-        if is_writing:
+        # Where it is there already, the system refuses.
+        if is_writing and not (is_new and self._exists(full)):
             self._change(full, is_anew=bool(flags & _ANEW))
 
     def _opens_to_write(self, path: object, mode: object = None, flags: int = 0, *_: object) -> None:
@@ -220,13 +224,20 @@ class FilesWatched:
             known[name] = None
 
     def _lists(self, path: object = None, *_: object) -> None:
-        full = self._full("." if path is None else path)
+        full = _absolute("." if path is None else path)
         if full is not None:
+            refuse_to_look(self._place, full)
             self._ask("listed", full)
 
     def _makes(self, full: str) -> None:
         self._ask("made", full)
-        self._change(full)
+        self._names(full)
+
+    def _names(self, full: str) -> None:
+        self._change(full, follows=False)
+
+    def _moves(self, full: str) -> None:
+        self._change(full, is_anew=False, follows=False)
 
     def _makes_folder(self, full: str) -> None:
         self._ask("made", full)
@@ -235,7 +246,7 @@ class FilesWatched:
 
     def _removes(self, full: str) -> None:
         if self._exists(full):
-            self._change(full)
+            self._names(full)
 
     def _touches(self, full: str) -> None:
         self._change(full, is_anew=False)
@@ -243,14 +254,12 @@ class FilesWatched:
     def _connects(self, path: object, *_: object) -> None:
         name = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
         if name.startswith("file:"):
-            name, *more = name.removeprefix("file:").split("?", 1)
-            options = "".join(more)
-            if "mode=ro" in options or "immutable=1" in options:
-                return
-        full = None if name in ("", ":memory:") else self._full(name)
+            uri = urlsplit(name)
+            name = "" if "mode=ro" in uri.query or "immutable=1" in uri.query else unquote(uri.path)
+        full = None if name in ("", ":memory:") else _absolute(name)
         if full is not None:
             self._ask("read", full)
-            self._change(full, is_anew=False)
+            self._touches(full)
 
     def _binds(self, _: object, address: Any) -> None:
         # Without a number or a name, the system chooses what nobody has.
@@ -269,25 +278,18 @@ class FilesWatched:
 
     # ---- what is made of it
 
-    def _full(self, path: object, dir_fd: int = -1) -> str | None:
-        """The absolute path; None where it does not concern us."""
-        if isinstance(path, int) or not isinstance(path, str | bytes | os.PathLike):
-            return None
-        name = os.fsdecode(path)
-        if dir_fd is not None and dir_fd >= 0 and not os.path.isabs(name):
-            name = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), name)
-        full = os.path.abspath(name)
+    def _is_noted(self, full: str) -> bool:
+        """Whether it matters to the script, or to other runs, what is there."""
         is_elsewhere = full.startswith(_ELSEWHERE) and not full.startswith(_SHARED_MEMORY)
         is_own = full.startswith(self._own) and not is_in(full, self._place.root)
-        if is_elsewhere or is_own or full.endswith(".pyc"):
-            return None
-        return None if any(part in full for part in _NOT_DATA) else full
+        is_data = not full.endswith(".pyc") and not any(part in full for part in _NOT_DATA)
+        return is_data and not is_elsewhere and not is_own
 
     def _ask(self, how: str, full: str) -> None:
         """The script looks what is there: remembered as long as it is not all its own."""
         # What is read after somebody asked whether it is there is read at the line that matters.
         is_known = full in self._asked and not (how == "read" and self._asked[full][0] == "tested")
-        if is_known or full in self._anew or len(self._asked) >= _MOST_ASKED:
+        if is_known or full in self._anew or len(self._asked) >= _MOST_ASKED or not self._is_noted(full):
             return
         site = user_site()
         if site is None:
@@ -305,11 +307,13 @@ class FilesWatched:
             # Others may write it, unseen: programs that it starts, libraries in C.
             self._note(full, None)
 
-    def _change(self, full: str, is_anew: bool = True) -> None:
+    def _change(self, full: str, is_anew: bool = True, follows: bool = True) -> None:
         """This run is about to change what stands there."""
         if full not in self._written:
-            refuse_to_change(self._place, full)
+            refuse_to_change(self._place, full, follows)
         copy_what_is_linked(self._place, full, is_anew)
+        if not self._is_noted(full):
+            return
         if is_anew:
             self._anew.add(full)
         if full in self._written:
@@ -368,6 +372,16 @@ class FilesWatched:
             return original(*args)
 
         setattr(signal, name, PatchedFunction("signal", name, original, sets))
+
+
+def _absolute(path: object, dir_fd: int = -1) -> str | None:
+    """The absolute path; None where it is none."""
+    if isinstance(path, int) or not isinstance(path, str | bytes | os.PathLike):
+        return None
+    name = os.fsdecode(path)
+    if dir_fd is not None and dir_fd >= 0 and not os.path.isabs(name):
+        name = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), name)
+    return os.path.abspath(name)
 
 
 def _is_text(path: str) -> bool:

@@ -18,23 +18,40 @@ KEPT = (
     "kept as it is by samebits: use a path relative to where the run began, "
     "or name what runs may write to with --share PATH"
 )
+HIDDEN = "samebits' own: what is recorded of a run is not shown to it"
 
 
 class RefusedError(Exception):
     """What the program is about to do would change the user's own; its argument is what the program is told."""
 
 
-def refuse_to_change(place: Place, path: str) -> None:
+def refuse_to_change(place: Place, path: str, follows: bool = True) -> None:
     """RefusedError where it lies in the user's folder itself, which a run without mounts reaches by its full path.
 
     Whatever the path leads through: a link in the copy is led into the copy, but where it names the folder otherwise.
+
+    Args:
+        place: of the run.
+        path: absolute.
+        follows: what a link leads to changes, and not the link.
     """
     if not place.root:
         return
-    own = os.path.realpath(path)
+    folder, name = os.path.split(path)
+    own = os.path.realpath(path) if follows else os.path.join(os.path.realpath(folder), name)
     is_used = place.is_shared(own) or (is_in(sys.prefix, place.folder) and is_in(own, sys.prefix))
     if is_in(own, place.folder) and not is_in(own, place.home) and not is_used:
         raise RefusedError(PermissionError(errno.EACCES, KEPT, own))
+
+
+def refuse_to_look(place: Place, folder: str) -> None:
+    """RefusedError for our own folder in the user's: what is in it is another in every run.
+
+    A plain run may find that there is such a folder. `os.walk`, `glob` and pathlib go on where they may not look.
+    """
+    is_seen = not place.seen_home and is_in(place.home, place.folder)
+    if is_seen and is_in(folder, place.home) and not is_in(folder, place.files):
+        raise RefusedError(PermissionError(errno.EACCES, HIDDEN, folder))
 
 
 def copy_what_is_linked(place: Place, path: str, is_anew: bool) -> None:
