@@ -149,7 +149,7 @@ def test_a_checkpoint_that_torch_writes_is_its_own(folder: Path, monkeypatch: py
     assert carried == {"last.pt"}
 
 
-def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None:
+def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path, mode: str) -> None:
     """The first file that a line finds elsewhere; programs but Python, which is seen; timers."""
     write(folder, {"own.txt": "words"})
     elsewhere = tmp_path / "elsewhere"
@@ -158,7 +158,8 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path) -> None
     code = (
         "import json, os, subprocess, sys, numpy\n"
         f"there = {str(elsewhere)!r}\n"
-        "open('own.txt').close(); os.path.exists('/usr/bin/env'); os.path.isdir(there)\n"
+        f"open('own.txt').close(); open({str(folder)!r} + '/own.txt').close(); os.path.isdir(there)\n"
+        "os.path.exists('/usr/bin/env')\n"
         "os.path.exists(there + '/missing.npy'); open(there + '/module.py').close()\n"
         "for name in ('drawn', 'other'): os.path.exists(f'{there}/{name}.npy')\n"
         "os.listdir(there + '/listed')\n"

@@ -25,9 +25,8 @@ class OutsideNoted:
 
     def finds(self, path: str, site: Site) -> None:
         """A line found something there; what lies there is what every run finds, and others may not."""
-        place, home = self._place, self._place.home_of(path)
-        is_held = is_in(path, place.start) or place.is_shared(home)
-        if not is_held and not path.startswith(_SYSTEM) and not path.endswith(".py"):
+        home = self._place.home_of(path)
+        if not is_in(home, self._place.folder) and not path.startswith(_SYSTEM) and not path.endswith(".py"):
             self.note("file", home, site)
 
     def starts(self, program: Any, words: Any = (), *_: object) -> None:
