@@ -302,6 +302,23 @@ def test_who_sleeps_wakes_whatever_others_do(
     assert 0.2 <= took < 2
 
 
+def test_a_process_that_is_stopped_keeps_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go on if the machine let it: it waits for nobody, however little it computes meanwhile."""
+    monkeypatch.setattr(turns, "IDLE_SHARE", 0.9)
+    done, stopping = [], f"sleep 0.3; kill -STOP {os.getpid()}; sleep 1; kill -CONT {os.getpid()}"
+    with treated(NAME, "pinned"):
+        other = threading.Thread(target=lambda: (time.sleep(0.1), done.append("other")))
+        other.start()
+        helper, end = subprocess.Popen(["sh", "-c", stopping]), time.monotonic() + 1.6
+        while time.monotonic() < end:
+            pass
+        done.append("this one")
+        other.join()
+        helper.wait()
+
+    assert done == ["this one", "other"]
+
+
 def test_a_lock_that_is_released_just_before_one_waits_wakes_nobody_later() -> None:
     """By a thread that takes no turns: the next sleep has its whole length."""
     with treated(NAME, "pinned"):

@@ -14,6 +14,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from os import listdir  # the order of files is none of this file's business
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from types import GenericAlias
@@ -21,7 +22,8 @@ from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet
 
 # A thread that has its turn and waits for what is not told here (a pipe, code of C) loses it: after so long, where
-# the process does nothing at all; and one that computes without end, after so many seconds of the processor.
+# the process does nothing at all; and one that computes without end, after so many seconds, and as many of the
+# processor: of those, a machine with many cores has several in one second.
 IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
 # The shortest sleep: time has to go on where somebody sleeps for no time at all, again and again.
@@ -351,20 +353,37 @@ class Turns:
 
     def _watch(self) -> None:
         """Take the turn from a thread that waits for what is not told here."""
-        since, count, spent = monotonic(), -1, 0.0
+        since, count, spent, rested = monotonic(), -1, 0.0, 0.0
         while not self.has_ended:
             sleep(IDLE_SECONDS / 4)
             is_waited_for = self._ready or self._back or any(map(self._is_overdue, list(self._asleep)))
             if self._count != count or not is_waited_for:
-                since, count, spent = monotonic(), self._count, sum(os.times()[:2])
+                since, count, spent, rested = monotonic(), self._count, sum(os.times()[:2]), 0.0
                 continue
             seconds, worked = monotonic() - since, sum(os.times()[:2]) - spent
-            if worked > STUCK_SECONDS or (seconds > IDLE_SECONDS and worked < IDLE_SHARE * seconds):
+            rested = 0.0 if _is_kept_waiting() else rested + IDLE_SECONDS / 4
+            is_idle = min(seconds, rested) >= IDLE_SECONDS and worked < IDLE_SHARE * seconds
+            if is_idle or min(seconds, worked) > STUCK_SECONDS:
                 with self._guard:
                     self._call([turn for turn in self._asleep if self._is_overdue(turn)])
                     self._let_back()
                     self._holder = None
                     self._go_on()
+
+
+def _is_kept_waiting() -> bool:
+    """Whether another thread of this process would go on if the machine let it: by a processor, or a disk (proc(5)).
+
+    A machine that is busy, a disk that is slow, a process that was stopped: they are nothing that a program waits for.
+    """
+    own = str(_thread.get_native_id())
+    with suppress(OSError):
+        for task in listdir("/proc/self/task"):
+            with suppress(OSError), open(f"/proc/self/task/{task}/stat", "rb") as file:
+                # The name in brackets may hold anything.
+                if task != own and file.read().rpartition(b") ")[2][:1] in (b"R", b"D"):
+                    return True
+    return False
 
 
 class Awaited:
