@@ -137,11 +137,10 @@ def _ended(
     waiting: Callable[[], None] | None,
 ) -> Outcome:
     options = {"env": environment_of(spec, folder, place, os.environ), "cwd": place.copy if place.root else None}
-    with streams_of(folder) as (streams, begun), contextlib.ExitStack() as stack:
+    with streams_of(folder) as streams, contextlib.ExitStack() as stack:
         start = time.perf_counter()
         with spec.starting():
             process = stack.enter_context(supervised(argv, **options, **streams))
-        begun()
         unentered = UnenteredProcesses(folder, Path(place.seen(str(folder.plan))), process.pid)
         exceeded = _wait(process, limit, waiting, unentered)
         seconds = time.perf_counter() - start

@@ -12,7 +12,7 @@ import os
 import stat
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
@@ -27,31 +27,19 @@ _PATIENCE_SECONDS = 5.0
 
 
 @contextmanager
-def streams_of(folder: RunFolder) -> Iterator[tuple[dict[str, object], Callable[[], None]]]:
-    """The options that start a run with its streams, and what is to be called when it has them.
+def streams_of(folder: RunFolder) -> Iterator[dict[str, object]]:
+    """The options that start a run with its streams.
 
     At the end all that it wrote is in its folder; StorageError where the logs cannot be made.
     """
     with ExitStack() as stack:
         logs = {"stdin": None, "stdout": _log(folder.stdout, stack), "stderr": _log(folder.stderr, stack)}
         options: dict[str, object] = {**logs, "stdin": stack.enter_context(_input())}
-        terminals: list[_Terminal] = []
         for number, (name, log) in enumerate(logs.items()):
-            terminal = _Terminal.like(number, log)
-            if terminal is not None:
-                options[name] = terminal.far
-                terminals.append(terminal)
-
-        def started() -> None:
-            # Our own copies would keep the streams open when the run is gone.
-            for terminal in terminals:
-                terminal.begin()
-
-        try:
-            yield options, started
-        finally:
-            for terminal in terminals:
-                terminal.end()
+            ends = _terminal_like(number)
+            if ends is not None:
+                options[name] = stack.enter_context(_copied(*ends, log))
+        yield options
 
 
 def input_is_lost() -> bool:
@@ -66,68 +54,57 @@ def input_is_lost() -> bool:
     return False
 
 
-class _Terminal:
-    """A pseudo-terminal that looks like one of samebits' own; what comes out of it goes to a log."""
+def _terminal_like(number: int) -> tuple[int, int] | None:
+    """Both ends of a terminal like that on this stream; None where that is no terminal, or none can be had."""
+    # A stream that is closed is no terminal either.
+    if not os.isatty(number):
+        return None
+    import fcntl
+    import termios
 
-    def __init__(self, near: int, far: int, log: IO[bytes] | None) -> None:
-        self.near, self.far, self._log = near, far, log
-        self._thread: threading.Thread | None = None
+    near = far = -1
+    try:
+        near, far = os.openpty()
+        settings = termios.tcgetattr(number)
+        # What the program writes is kept as it is, and what we write is not shown.
+        settings[1] &= ~termios.OPOST
+        settings[3] = (settings[3] | termios.ICANON) & ~termios.ECHO
+        settings[6][termios.VEOF] = _END_OF_INPUT[:1]
+        termios.tcsetattr(far, termios.TCSANOW, settings)
+        fcntl.ioctl(far, termios.TIOCSWINSZ, fcntl.ioctl(number, termios.TIOCGWINSZ, bytes(8)))
+    except (OSError, termios.error):
+        for handle in (near, far):
+            if handle >= 0:
+                os.close(handle)
+        return None
+    return near, far
 
-    @classmethod
-    def like(cls, number: int, log: IO[bytes] | None) -> _Terminal | None:
-        """One like that on this stream; None where that is no terminal, or none can be had."""
-        # A stream that is closed is no terminal either.
-        if not os.isatty(number):
-            return None
-        import fcntl
-        import termios
 
-        near = far = -1
-        try:
-            near, far = os.openpty()
-            settings = termios.tcgetattr(number)
-            # What the program writes is kept as it is, and what we write is not shown.
-            settings[1] &= ~termios.OPOST
-            settings[3] = (settings[3] | termios.ICANON) & ~termios.ECHO
-            settings[6][termios.VEOF] = _END_OF_INPUT[:1]
-            termios.tcsetattr(far, termios.TCSANOW, settings)
-            fcntl.ioctl(far, termios.TIOCSWINSZ, fcntl.ioctl(number, termios.TIOCGWINSZ, bytes(8)))
-        except (OSError, termios.error):
-            for handle in (near, far):
-                if handle >= 0:
-                    os.close(handle)
-            return None
-        return cls(near, far, log)
+@contextmanager
+def _copied(near: int, far: int, log: IO[bytes] | None) -> Iterator[int]:
+    """The far end of a terminal, for a run; what comes out of the near one goes to a log."""
+    if log is None:
+        with contextlib.suppress(OSError):
+            os.write(near, _END_OF_INPUT)
+    # Also where nothing is logged: somebody may write to what should be read from, and must not wait for us.
+    thread = threading.Thread(target=_copy, args=(near, log), name="samebits-terminal", daemon=True)
+    thread.start()
+    try:
+        yield far
+    finally:
+        # Every process of the run is gone: without our own copy there is an end to what comes.
+        os.close(far)
+        thread.join(_PATIENCE_SECONDS)
+        os.close(near)
 
-    def begin(self) -> None:
-        """Close our copy of the far end, and take what comes."""
-        self._close_far()
-        if self._log is None:
-            with contextlib.suppress(OSError):
-                os.write(self.near, _END_OF_INPUT)
-        # Also where nothing is logged: somebody may write to what should be read from, and must not wait for us.
-        self._thread = threading.Thread(target=self._copy, name="samebits-terminal", daemon=True)
-        self._thread.start()
 
-    def end(self) -> None:
-        """Every process of the run is gone, so there is an end to what comes."""
-        self._close_far()
-        if self._thread is not None:
-            self._thread.join(_PATIENCE_SECONDS)
-        os.close(self.near)
-
-    def _copy(self) -> None:
-        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
-            while chunk := os.read(self.near, 65536):
-                if self._log is not None:
-                    with contextlib.suppress(OSError, ValueError):  # a full disk must not stop the program
-                        self._log.write(chunk)
-                        self._log.flush()
-
-    def _close_far(self) -> None:
-        far, self.far = self.far, -1
-        if far >= 0:
-            os.close(far)
+def _copy(near: int, log: IO[bytes] | None) -> None:
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while chunk := os.read(near, 65536):
+            if log is not None:
+                with contextlib.suppress(OSError, ValueError):  # a full disk must not stop the program
+                    log.write(chunk)
+                    log.flush()
 
 
 def _log(path: Path, stack: ExitStack) -> IO[bytes]:
