@@ -19,18 +19,9 @@ try:
     if os.environ.get("SAMEBITS_WITHOUT_XXHASH"):
         # What this run is compared with has none.
         raise ImportError
-    from xxhash import xxh3_64
-    from xxhash import xxh3_64_intdigest as raw_digest
+    import xxhash
 
-    RAW_DIGEST = "xxh3"
-
-    def digest_of_blocks(blocks: Iterable[Any]) -> int:
-        """The digest of blocks of bytes as if they lay side by side."""
-        state = xxh3_64()
-        for block in blocks:
-            state.update(block)
-        return state.intdigest()
-
+    RAW_DIGEST, raw_digest = "xxh3", xxhash.xxh3_64_intdigest
 except ImportError:
     RAW_DIGEST = "blake2b"
 
@@ -38,17 +29,17 @@ except ImportError:
         """64 bits that depend on every byte."""
         return digest_of_blocks([raw])
 
-    def digest_of_blocks(blocks: Iterable[Any]) -> int:
-        """The digest of blocks of bytes as if they lay side by side."""
-        state = hashlib.blake2b(digest_size=8)
-        for block in blocks:
-            state.update(block)
-        return int.from_bytes(state.digest(), "little")
-
 
 MASK_64 = (1 << 64) - 1
 
-__all__ = ["MASK_64", "RAW_DIGEST", "digest_of_blocks", "memory", "raw_digest"]
+
+def digest_of_blocks(blocks: Iterable[Any]) -> int:
+    """The digest of blocks of bytes as if they lay side by side."""
+    state: Any = xxhash.xxh3_64() if RAW_DIGEST == "xxh3" else hashlib.blake2b(digest_size=8)
+    for block in blocks:
+        state.update(block)
+    # Either as it is written down elsewhere: XXH3 with the highest byte first.
+    return int.from_bytes(state.digest(), "big" if RAW_DIGEST == "xxh3" else "little")
 
 
 def memory(address: int, size: int) -> Any:

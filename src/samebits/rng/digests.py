@@ -9,7 +9,7 @@ from array import array
 import torch
 
 from samebits.accelerators.devices import modules, wake
-from samebits.bits.digest import unobserved
+from samebits.bits.digest.unseen import unobserved
 from samebits.bits.raw import memory, raw_digest
 from samebits.rng.handles import process_generators
 

@@ -12,7 +12,8 @@ from samebits.agent.log import Log
 from samebits.agent.ops.call import Call
 from samebits.agent.ops.evidence import Producers
 from samebits.agent.ops.operands import Operands, read_kept_tensors
-from samebits.bits.digest import is_evidence, unobserved
+from samebits.bits.digest import is_evidence
+from samebits.bits.digest.unseen import unobserved
 from samebits.runfolder.notes import OpDiverged
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, place_in
 from samebits.runfolder.spec import OpWindow

@@ -18,7 +18,8 @@ import torch
 
 from samebits.agent.ops.call import Call, flat_tensors
 from samebits.agent.ops.evidence import Producers, evidence_of, lies_in_shared_memory, stream_number
-from samebits.bits.digest import digests, is_evidence, unobserved
+from samebits.bits.digest import digests, is_evidence
+from samebits.bits.digest.unseen import unobserved
 from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
 from samebits.rng.digests import default_generator

@@ -57,20 +57,6 @@ from samebits.bits.digest.sums import Sum, on_host, sums_of
 from samebits.bits.digest.unseen import unobserved
 from samebits.bits.raw import MASK_64, RAW_DIGEST
 
-__all__ = [
-    "DIGEST",
-    "NotEvidenceError",
-    "Pending",
-    "digest",
-    "digests",
-    "found_at_once",
-    "is_evidence",
-    "numbers",
-    "pending",
-    "results",
-    "unobserved",
-]
-
 # What a recording says of its digests: those of another definition are not compared with them.
 DIGEST = f"{RAW_DIGEST}, sums 2"
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
@@ -243,12 +229,9 @@ def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
             return [int(_WORD.unpack(_DOUBLE.pack(tensor.item()))[0]) for tensor in tensors]
         are_single = not all(map(_has_doubles, tensors))
         real, whole = (torch.float32, torch.int32) if are_single else (torch.float64, torch.int64)
-        words = [tensor.detach().to(real).reshape(1).view(whole).to(torch.int64) for tensor in tensors]
         # A view of the program's tensor would show what it holds later.
-        words = [
-            word.clone() if word.data_ptr() == tensor.data_ptr() else word
-            for word, tensor in zip(words, tensors, strict=True)
-        ]
+        copies = (tensor.detach().to(real, copy=True) for tensor in tensors)
+        words = [copy.reshape(1).view(whole).to(torch.int64) for copy in copies]
         sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
         return Pending([0] * len(words), sums, None, _events(sums), are_single)
 
