@@ -413,36 +413,32 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._pid = 0
-        # Lines that could not be written.
+        # What could not be written.
         self._waiting: deque[bytes] = deque()
 
     def note(self, note: Note) -> None:
         """Append one line. A full disk must not end the user's run: the note then waits for the next one.
 
-        A line is one write, so threads, and signal handlers in the midst of it, need no lock.
+        Lines are one write, so threads, and signal handlers in the midst of it, need no lock.
         """
         pid = os.getpid()
         if self._pid != pid:
             self._pid, self._waiting = pid, deque()
         path = self.folder / f"journal.{platform.node()}.{pid}.jsonl"
-        lines = deque([*self._taken(), json.dumps(note.to_json()).encode() + b"\n"])
+        lines = b""
+        with suppress(IndexError):  # what waits goes to one thread
+            while True:
+                lines += self._waiting.popleft()
+        lines += json.dumps(note.to_json()).encode() + b"\n"
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
                 while lines:
-                    lines[0] = lines[0][os.write(handle, lines[0]) :]
-                    if not lines[0]:
-                        lines.popleft()
+                    lines = lines[os.write(handle, lines) :]
             finally:
                 os.close(handle)
         except OSError:
-            self._waiting.extend(lines)
-
-    def _taken(self) -> Iterator[bytes]:
-        """The lines that wait; each goes to one thread."""
-        with suppress(IndexError):
-            while True:
-                yield self._waiting.popleft()
+            self._waiting.append(lines)
 
 
 def read_notes(folder: Path, kind: type[AnyNote]) -> Iterator[AnyNote]:
