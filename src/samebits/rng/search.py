@@ -27,7 +27,6 @@ _CLOSED = (
 )
 _CONTAINERS = (list, tuple, dict, deque)
 _PLAIN_CONTAINERS = (*_CONTAINERS, OrderedDict)
-_Look = Callable[[Any], Iterable[tuple[str, object]]]
 
 
 def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -> list[tuple[str, object]]:
@@ -68,7 +67,6 @@ class _Search:
         self.wanted = generator_types()
         # Of each type asked once a search, and no longer kept than that.
         self.is_closed: Callable[[type], bool] = cache(_is_closed)
-        self.form: Callable[[type], _Look | None] = cache(_form)
         self.slots: Callable[[type], list[tuple[str, str]]] = cache(_slots)
         # Objects are kept while their ids are.
         self.known: dict[int, object] = {id(one): one for one in beside}
@@ -129,9 +127,9 @@ class _Search:
     def inside(self, one: Any) -> Iterable[tuple[str, object]]:
         """What an object holds, and how it is reached from there."""
         kind = type(one)
-        form = self.form(kind)
-        if form is not None:
-            return form(one)
+        for special, look in _LOOKS.items():
+            if issubclass(kind, special):
+                return look(one)
         if kind in _CONTAINERS:
             return _items(one, kind)
         attributes = [*self.attributes(one, kind), (".<class>", kind)]
@@ -171,17 +169,6 @@ def _is_closed(kind: type) -> bool:
     return issubclass(kind, _CLOSED) or kind in (set, frozenset)
 
 
-def _form(kind: type) -> _Look | None:
-    """What looks into objects of a type that is not an ordinary one."""
-    forms: dict[type, _Look] = {
-        ModuleType: lambda _: (),
-        FunctionType: _of_function,
-        MethodType: _of_method,
-        type: _of_class,
-    }
-    return next((look for one, look in forms.items() if issubclass(kind, one)), None)
-
-
 def _slots(kind: type) -> list[tuple[str, str]]:
     """Names of attributes that are in no dictionary, as they are shown and as they are stored."""
     found = []
@@ -204,10 +191,6 @@ def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
         if issubclass(kind, plain):
             for number, item in enumerate(itertools.islice(plain.__iter__(one), ITEMS_LOOKED_AT)):
                 yield f"[{number}]", item
-
-
-def _of_method(method: MethodType) -> list[tuple[str, object]]:
-    return [("", method.__self__), (".<function>", method.__func__)]
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, object]]:
@@ -258,3 +241,12 @@ def _is_users(module: ModuleType | None) -> bool:
     return module is not None and (
         module.__name__ == "__main__" or is_user_file(getattr(module, "__file__", None) or "<")
     )
+
+
+# What looks into objects that are no ordinary ones.
+_LOOKS: dict[type, Callable[[Any], Iterable[tuple[str, object]]]] = {
+    ModuleType: lambda _: (),
+    FunctionType: _of_function,
+    MethodType: lambda method: [("", method.__self__), (".<function>", method.__func__)],
+    type: _of_class,
+}
