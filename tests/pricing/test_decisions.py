@@ -12,9 +12,8 @@ from samebits.pricing.decisions import (
     affordable,
     cheaper,
     fitting,
-    in_groups,
     is_enough,
-    too_small_a_budget,
+    need_time,
 )
 from samebits.pricing.plan import Candidate, default_set
 from samebits.pricing.prices import Price, Ratio
@@ -30,11 +29,10 @@ def priced(name: str, low: float, high: float) -> Price:
 
 def test_a_budget_below_three_starts_is_refused_with_one_that_is_enough() -> None:
     """The hint names a budget; with three starts left it goes on."""
-    error = too_small_a_budget(5.0, 5.9, 2.0)
+    need_time(5.0, 6.0, 2.0)
 
-    assert isinstance(error, BudgetError)
-    assert error.hint == "give --budget 13 or more"
-    assert too_small_a_budget(5.0, 6.0, 2.0) is None
+    with pytest.raises(BudgetError, match="give --budget 13 or more"):
+        need_time(5.0, 5.9, 2.0)
 
 
 @pytest.mark.parametrize(("left", "count"), [(10.0, 1), (32.0, 4), (19.0, 3), (0.0, 1)])
@@ -53,11 +51,6 @@ def test_the_budget_that_is_named_is_enough() -> None:
     needed = float(rest[0].not_measured.split()[-3])
 
     assert affordable(CANDIDATES, needed, 2.0, 2)[1] == []
-
-
-def test_groups_hold_everything_once() -> None:
-    """In their order, none larger than asked for."""
-    assert in_groups(CANDIDATES, 3) == [CANDIDATES[:3], CANDIDATES[3:]]
 
 
 @pytest.mark.parametrize(("free", "peak", "count"), [(100, 10, 5), (10, 100, 1), (10**9, 1, 12)])

@@ -19,15 +19,14 @@ MOST_FIT, UNKNOWN_FIT = 12, 4
 STARTS_SHARE = 0.75
 
 
-def too_small_a_budget(budget: float, left: float, start_seconds: float) -> BudgetError | None:
-    """An error where not even one pair can be measured in the seconds that are left."""
-    if left >= 3 * start_seconds:
-        return None
-    return BudgetError(
-        f"a budget of {budget:g} s is too small: the script needs {start_seconds:.1f} s to get ready, and one pair "
-        "needs three such runs",
-        f"give --budget {math.ceil(4 * start_seconds + 5)} or more",
-    )
+def need_time(budget: float, left: float, start_seconds: float) -> None:
+    """BudgetError where not even one pair can be measured in the seconds that are left."""
+    if left < 3 * start_seconds:
+        raise BudgetError(
+            f"a budget of {budget:g} s is too small: the script needs {start_seconds:.1f} s to get ready, and one pair "
+            "needs three such runs",
+            f"give --budget {math.ceil(4 * start_seconds + 5)} or more",
+        )
 
 
 def affordable(
@@ -39,11 +38,6 @@ def affordable(
     needed = math.ceil((start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
     why = f"there was no time for it; give --budget {needed} or more"
     return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
-
-
-def in_groups(wanted: Sequence[Candidate], size: int) -> list[list[Candidate]]:
-    """In groups of at most `size`, in their order."""
-    return [list(wanted[start : start + size]) for start in range(0, len(wanted), size)]
 
 
 def fitting(free_bytes: int, peak_bytes: int) -> int:

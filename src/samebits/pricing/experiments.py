@@ -32,9 +32,8 @@ from samebits.pricing.decisions import (
     affordable,
     cheaper,
     fitting,
-    in_groups,
     is_enough,
-    too_small_a_budget,
+    need_time,
 )
 from samebits.pricing.plan import NATURAL, Candidate, CostRequest, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
@@ -53,19 +52,9 @@ Announce = Callable[[str], None]
 def run_cost(request: CostRequest, home: Path, announce: Announce = lambda _: None) -> Costs:
     """Measure, with runs in `home`; what is going on is announced about ten times a second."""
     try:
-        return _measured(_Measuring(request, home, announce))
+        return _Measuring(request, home, announce).costs()
     except SamebitsError as error:
         return Costs(str(request.command), home, error=error)
-
-
-def _measured(measuring: _Measuring) -> Costs:
-    """All of it, or what was known when it was ended."""
-    try:
-        return measuring.costs()
-    except BudgetSpentError as spent:
-        return measuring.so_far(spent.signal)
-    except KeyboardInterrupt as interrupt:
-        return measuring.so_far(interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 class _Measuring:
@@ -81,16 +70,20 @@ class _Measuring:
         self.start_seconds = 0.0
 
     def costs(self) -> Costs:
-        """All of it; whatever comes in between, no run is left behind."""
+        """All of it, or what was known when it was ended; whatever comes in between, no run is left behind."""
         with self.threads:
             try:
                 return self._costs()
+            except BudgetSpentError as spent:
+                return self._so_far(spent.signal)
+            except KeyboardInterrupt as interrupt:
+                return self._so_far(interrupt.args[0] if interrupt.args else signal.SIGINT)
             finally:
                 for arm in self.arms.values():
                     arm.give_up()
                 self.pool.close()
 
-    def so_far(self, number: int | None = None) -> Costs:
+    def _so_far(self, number: int | None = None) -> Costs:
         """What is known: of a measurement that a signal ended, the prices of those that had all their turns."""
         found = replace(self.found, wall_seconds=time.monotonic() - self.began)
         if number is None:
@@ -107,9 +100,7 @@ class _Measuring:
                 f"the script trains on {ready['ranks']} ranks, and cost can only let one take turns",
                 "measure one rank: samebits cost python train.py, without torchrun",
             )
-        error = too_small_a_budget(self.request.budget, self._left(), self.start_seconds)
-        if error is not None:
-            raise error
+        need_time(self.request.budget, self._left(), self.start_seconds)
         block = max(1, math.ceil(BLOCK_SECONDS / max(ready["step_seconds"], 1e-6)))
         self.found = replace(self.found, shapes=ready["shapes"], block_steps=block)
         wanted, impossible = candidates(self.request, ready["used"])
@@ -122,7 +113,7 @@ class _Measuring:
             self._measure(cheaper(self.found.prices), None, self.deadline)
         self._need_blocks(plain)
         self.found = replace(self.found, prices=(*self.found.prices, *left_out), impossible=tuple(impossible))
-        return self.so_far()
+        return self._so_far()
 
     def _need_blocks(self, plain: Arm) -> None:
         if plain.has_ended and not plain.seconds:
@@ -189,7 +180,8 @@ class _Measuring:
 
     def _measure(self, wanted: Sequence[Candidate], plain: Arm | None, deadline: float) -> None:
         """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
-        groups = in_groups(wanted, _fitting(plain))
+        size = _fitting(plain)
+        groups = [wanted[start : start + size] for start in range(0, len(wanted), size)]
         for number, group in enumerate(groups):
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
             first = plain if number == 0 and plain is not None else self._arm(NATURAL)

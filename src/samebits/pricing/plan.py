@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from samebits.base.errors import UsageError
 from samebits.base.records import published
 from samebits.checking.plan import MOST_UNASKED, CheckRequest
-from samebits.factors.base import Factor
 from samebits.factors.catalog import CATALOG
-from samebits.factors.context import Mode, Setting
+from samebits.factors.context import Setting
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
@@ -105,17 +104,14 @@ def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candid
     for factor in CATALOG:
         if not factor.priced or (request.factors and factor.name not in request.factors):
             continue
-        why = _why_not(factor, used)
-        if why:
-            impossible.append((factor.name, why))
-        else:
-            found += [_alone(factor, mode) for mode in factor.priced]
+        lacking = [_LACKING[need] for need in factor.needs if need not in used]
+        if lacking:
+            impossible.append((factor.name, lacking[0]))
+            continue
+        for mode in factor.priced:
+            label = factor.name if mode == "pinned" else f"{factor.name}, the other way"
+            found.append(Candidate(label, {factor.name: Setting(mode)}))
     return found, impossible
-
-
-def _alone(factor: Factor, mode: Mode) -> Candidate:
-    label = factor.name if mode == "pinned" else f"{factor.name}, the other way"
-    return Candidate(label, {factor.name: Setting(mode)})
 
 
 _LACKING = {
@@ -124,7 +120,3 @@ _LACKING = {
     "compiled": "nothing is compiled before or in the first steps",
     "loader": "no DataLoader is iterated before or in the first steps",
 }
-
-
-def _why_not(factor: Factor, used: Collection[str]) -> str:
-    return next((_LACKING[need] for need in factor.needs if need not in used), "")
