@@ -17,6 +17,7 @@ from types import FrameType
 from typing import NoReturn
 
 from samebits.base.errors import InterruptError
+from samebits.launch.supervisor import die_of
 from samebits.runfolder.folder import mark_busy, mark_done
 
 _FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
@@ -120,12 +121,6 @@ def end_like(exit_code: int) -> NoReturn:
     """End this process as the command ended, with its status or of its signal: the shell sees no difference."""
     if exit_code >= 0:
         sys.exit(exit_code)
-    import resource
-
-    # No core is left of us.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with contextlib.suppress(OSError):  # SIGKILL takes no handler, and needs none
-        signal.signal(-exit_code, signal.SIG_DFL)
-    signal.raise_signal(-exit_code)
-    # The first process of a container does not die of a signal; the shell's number for it is the next best.
+    die_of(-exit_code)
+    # The shell's number for it is the next best.
     sys.exit(128 - exit_code)

@@ -95,17 +95,14 @@ def _is_tracker(pid: int) -> bool:
     return False
 
 
-def _exit_like(status: int) -> None:
-    """End as the command did, with its status or of its signal."""
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        import resource
+def die_of(number: int) -> None:
+    """End this process of a signal, without a core; comes back where it is the first process of a container."""
+    import resource
 
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core is left of us
-        with contextlib.suppress(OSError):  # SIGKILL takes no handler, and needs none
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):  # SIGKILL takes no handler, and needs none
+        signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 def _become(argv: list[str]) -> None:
@@ -133,7 +130,10 @@ def main() -> None:
     command = os.fork()
     if not command:
         _become(argv)
-    _exit_like(_end(command, _run(command, int(pipe), woken)))
+    code = os.waitstatus_to_exitcode(_end(command, _run(command, int(pipe), woken)))
+    if code < 0:
+        die_of(-code)
+    os._exit(code)
 
 
 if __name__ == "__main__":
