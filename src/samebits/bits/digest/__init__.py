@@ -178,18 +178,16 @@ class Pending:
 def results(waiting: Sequence[Pending]) -> list[list[int]]:
     """The digests of many calls at once: one copy brings all that is on one device."""
     found = [list(some._found) for some in waiting]
-    where: list[tuple[int, int]] = []
-    sums: list[Sum] = []
-    for number, some in enumerate(waiting):
-        for positions, there in some._sums:
-            sums.append((range(len(where), len(where) + len(positions)), there))
-            where.extend((number, position) for position in positions)
+    sums = [
+        ([(number, position) for position in positions], there)
+        for number, some in enumerate(waiting)
+        for positions, there in some._sums
+    ]
     with unobserved():
         for some in waiting:
             for event in some._events:
                 event.synchronize()
-        for at, value in on_host(sums):
-            number, position = where[at]
+        for (number, position), value in on_host(sums):
             number_there = _doubled(value) if waiting[number]._are_single else value
             found[number][position] = (found[number][position] + number_there) & MASK_64
     return [

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ SLAB_ROWS = 1 << 10
 
 # Of which tensors, and their sums, left where they lie.
 Sum: TypeAlias = "tuple[Sequence[int], Tensor]"
+T = TypeVar("T")
 
 
 def sums_of(tensors: Sequence[Tensor]) -> Sum:
@@ -163,9 +164,9 @@ def _copied(tensor: Tensor, start: int, count: int) -> Tensor:
     return words
 
 
-def on_host(sums: list[Sum]) -> Iterator[tuple[int, int]]:
+def on_host(sums: Sequence[tuple[Sequence[T], Tensor]]) -> Iterator[tuple[T, int]]:
     """Each position with its sum; one copy brings all that is on one device."""
-    there: dict[torch.device, list[Sum]] = {}
+    there: dict[torch.device, list[tuple[Sequence[T], Tensor]]] = {}
     for positions, found in sums:
         there.setdefault(found.device, []).append((positions, found))
     for parts in there.values():
