@@ -110,13 +110,12 @@ def _taps(x: Tensor, size: int, mode: int, padding: int, corners: bool) -> list[
         near = ((_A + 2), -(_A + 3), 0.0, 1.0)
         far = (_A, -5 * _A, 8 * _A, -4 * _A)
         found = []
-        for step, distance, sign, terms in (
+        for step, distance, sign, (a, b, c, d) in (
             (-1, t + 1, 1, far),
             (0, t, 1, near),
             (1, 1 - t, -1, near),
             (2, 2 - t, -1, far),
         ):
-            a, b, c, d = terms
             weight = ((a * distance + b) * distance + c) * distance + d
             slope = ((3 * a * distance + 2 * b) * distance + c) * (sign * scale)
             found.append(_tap(_padded(base + step, size, padding, corners)[0], weight, slope, size))

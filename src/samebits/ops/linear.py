@@ -28,13 +28,13 @@ class LinearMap:
 
     def __init__(self, matrix: Tensor) -> None:
         self.outputs, self.inputs = matrix.shape
-        self._matrix = matrix
         self._copies: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
-        self._bands: list[tuple[int, int, int, int]] = []
-        width = _BAND if self.outputs > _SHORT else self.inputs
-        for first in range(0, self.inputs, width):
-            rows = matrix[:, first : first + width].ne(0).any(1).nonzero().flatten().tolist() or [0]
-            self._bands.append((first, min(first + width, self.inputs), rows[0], rows[-1] + 1))
+        # Columns side by side, without the rows around them that hold nothing but zeros: where they begin and end.
+        self._bands: list[tuple[int, int, Tensor]] = []
+        for columns in torch.split(matrix, _BAND if self.outputs > _SHORT else self.inputs, 1):
+            rows = columns.ne(0).any(1).nonzero().flatten().tolist() or [0]
+            low, high = rows[0], rows[-1] + 1
+            self._bands.append((low, high, columns[low:high].contiguous()))
 
     def transposed(self, grad: Tensor, dim: int) -> Tensor:
         """The gradient of the input: `grad` with `inputs` instead of `outputs` elements along `dim`.
@@ -46,7 +46,7 @@ class LinearMap:
         dtype = grad.dtype if _multiplies_exactly() else torch.float64
         rows = grad.reshape(shape[:dim].numel(), self.outputs, shape[dim + 1 :].numel()).to(dtype)
         parts = []
-        for (_, _, low, high), band in zip(self._bands, self._on(grad.device, dtype), strict=True):
+        for (low, high, _), band in zip(self._bands, self._on(grad.device, dtype), strict=True):
             if rows.shape[2] == 1:
                 parts.append((rows[:, low:high, 0] @ band).unsqueeze(2))
             else:
@@ -56,10 +56,8 @@ class LinearMap:
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> list[Tensor]:
         if (device, dtype) not in self._copies:
-            whole = self._matrix.to(dtype)
             # Ready on the host: a copy from there is waited for, so whatever stream asks next finds it whole.
-            bands = (whole[low:high, first:last].contiguous() for first, last, low, high in self._bands)
-            self._copies[device, dtype] = [band.to(device) for band in bands]
+            self._copies[device, dtype] = [band.to(dtype).to(device) for _, _, band in self._bands]
         return self._copies[device, dtype]
 
 
