@@ -35,9 +35,10 @@ for _name in ("AutocastCUDA", "AutocastPrivateUse1"):
 Heard = Callable[[str], None]
 _lock = threading.RLock()
 # The innermost one last; None while torch is to refuse.
-_listeners: list[Heard | None] = []
-_installed: list[tuple[str, str, torch.library.Library]] = []
-_noting: list[torch.library.Library] = []
+_listeners: dict[object, Heard | None] = {}
+# Where formulas are, and what holds them and our notes there.
+_places: list[tuple[str, str]] = []
+_libraries: list[torch.library.Library] = []
 # In a node's metadata, where torch's anomaly mode keeps its traceback; with the name of the forward.
 _LINE = "samebits.line."
 
@@ -73,17 +74,13 @@ def refuse() -> Callable[[], None]:
 
 
 def _within(heard: Heard | None) -> Callable[[], None]:
+    own = object()
     with _lock:
-        _listeners.append(heard)
-    is_over = False
+        _listeners[own] = heard
 
     def end() -> None:
-        nonlocal is_over
         with _lock:
-            if is_over:
-                return
-            is_over = True
-            del _listeners[len(_listeners) - 1 - _listeners[::-1].index(heard)]
+            _listeners.pop(own, None)
             if not _listeners:
                 _take_out()
 
@@ -92,7 +89,7 @@ def _within(heard: Heard | None) -> Callable[[], None]:
 
 def is_replacing() -> bool:
     """Whether operations are replaced right now."""
-    return bool(_listeners) and _listeners[-1] is not None
+    return bool(_listeners) and [*_listeners.values()][-1] is not None
 
 
 def _install() -> None:
@@ -107,28 +104,28 @@ def _install() -> None:
             warnings.simplefilter("ignore")
             for one, name, key in places:
                 kernel = _kernel(one.formula, name, torch.library.get_kernel(f"aten::{name}", key))
-                _installed.append((name, key, _registered(name, key, kernel)))
+                _register(name, key, kernel)
+                _places.append((name, key))
             for name, key in dict.fromkeys((_forward(one.name), f"Autograd{key}") for one, _, key in places):
                 # Who else calls it is no obstacle: then its line is not known.
                 if name and not _python_kernel(name, key):
                     kernel = _noting_its_line(name, torch.library.get_kernel(f"aten::{name}", key))
-                    _noting.append(_registered(name, key, kernel))
+                    _register(name, key, kernel)
     except BaseException:
         _take_out()
         raise
 
 
-def _registered(name: str, key: str, kernel: Callable[..., Any]) -> torch.library.Library:
-    library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
-    library.impl(name, kernel, key, with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
-    return library
+def _register(name: str, key: str, kernel: Callable[..., Any]) -> None:
+    _libraries.append(torch.library.Library("aten", "IMPL", key))  # type: ignore[no-untyped-call]
+    _libraries[-1].impl(name, kernel, key, with_keyset=True, allow_override=True)  # type: ignore[no-untyped-call]
 
 
 def _take_out() -> None:
-    for library in (*_noting, *(library for _, _, library in _installed)):
+    for library in _libraries:
         library._destroy()  # type: ignore[no-untyped-call]
-    _noting.clear()
-    _installed.clear()
+    _libraries.clear()
+    _places.clear()
     forget()
 
 
@@ -137,7 +134,7 @@ def taken_over() -> str:
 
     At the end of the process it is too late to ask: torch has put all kernels back by then.
     """
-    for name, key, _ in tuple(_installed):
+    for name, key in tuple(_places):
         if (other := _python_kernel(name, key)) and __file__ not in other:
             return f"{name} was replaced on {key} by {other}"
     return ""
@@ -195,7 +192,7 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
             results = found if isinstance(found, tuple) else (found,)
             # Another dtype to write to is refused by torch, or converted.
             if found is not None and all(a.dtype == b.dtype for a, b in zip(into, results, strict=False)):
-                for heard in filter(None, tuple(_listeners)):
+                for heard in filter(None, tuple(_listeners.values())):
                     heard(short)
                 return _written(results, into) if into else found
             try:
