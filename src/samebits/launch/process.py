@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -102,15 +102,10 @@ def run_in(
     """
     raise_if_signalled()
     with workspace.place_for(spec) as place:
-        folder, manifest = _begun(path, spec, command, place)
         argv = [*workspace.prefix(place), *place.words(command.argv)]
         try:
-            try:
+            with _begun(path, spec, command, place) as (folder, manifest):
                 outcome = _ended(argv, spec, folder, place, limit, waiting)
-            except BaseException:
-                with contextlib.suppress(StorageError):
-                    folder.write_manifest({**manifest, "status": "interrupted"})
-                raise
             folder.write_manifest({**manifest, **_ending(outcome)})
             if at_end is not None:
                 at_end(outcome, place)
@@ -153,17 +148,14 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     Once it has run, its own status counts for more than ours: an error of storage is then in the outcome.
     """
     place = Place(os.getcwd(), str(path.absolute() / FILES))
-    folder, manifest = _begun(path, plan, command, place)
-    start = time.perf_counter()
-    with signals_passed_on() as relay:
+    with _begun(path, plan, command, place) as (folder, manifest), signals_passed_on() as relay:
+        start = time.perf_counter()
         # What the shell opened for the command, such as <(...), is the command's.
         argv = place.words(command.argv)
         try:
             with plan.starting():
                 process = subprocess.Popen(argv, env=environment_of(plan, folder, place, os.environ), close_fds=False)
         except OSError as error:
-            with contextlib.suppress(StorageError):
-                folder.write_manifest({**manifest, "status": "interrupted"})
             raise CommandNotFoundError(f"cannot start {argv[0]!r}: {error.strerror}") from error
         relay.to(process)
         exit_code = process.wait()
@@ -183,8 +175,9 @@ def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapp
     return {**own, **spec.environment(environ), **inside}
 
 
-def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> tuple[RunFolder, Manifest]:
-    """The folder of a run, and what its manifest says from the beginning."""
+@contextlib.contextmanager
+def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> Iterator[tuple[RunFolder, Manifest]]:
+    """The folder of a run, and what its manifest says from the beginning; an error within interrupts the run."""
     folder = RunFolder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -196,7 +189,12 @@ def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> tuple[R
         raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
     manifest = _manifest(command, spec, place)
     folder.write_manifest({**manifest, "status": "running"})
-    return folder, manifest
+    try:
+        yield folder, manifest
+    except BaseException:
+        with contextlib.suppress(StorageError):
+            folder.write_manifest({**manifest, "status": "interrupted"})
+        raise
 
 
 def _as_seen(data: object, place: Place) -> object:
