@@ -30,7 +30,7 @@ def watched(script: Path, folder: Path, ops: OpWindow | None = None) -> list[str
     assert outcome.succeeded, outcome.folder.stderr.read_text()
     recording = outcome.folder.recordings()[0]
     assert recording.steps == len(lines.read_text().splitlines())
-    assert (len(Ops(recording)) > 50) == (ops is not None)
+    assert (len(list(Ops(recording).rows())) > 50) == (ops is not None)
     assert next(read_notes(outcome.folder.path, Failed), None) is None
     assert next(read_notes(outcome.folder.path, Witnessed), None) is not None
     return lines.read_text().splitlines()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 # Fields of `stat` behind the name of the program (proc_pid_stat(5)).
-PARENT, SESSION, START_TIME, STACK = 1, 3, 19, 25
+PARENT, START_TIME, STACK = 1, 19, 25
 
 
 def stat_of(pid: int | str) -> list[bytes]:

@@ -90,12 +90,10 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    paths = {sysconfig.get_path(name) for name in names}
+    paths = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
     # Inside a virtual environment `stdlib` may point into it; the real library lies where `os` was loaded from.
-    paths.add(os.path.dirname(os.__file__))
-    real = {os.path.realpath(path) for path in paths if path}
-    return tuple(sorted(path + os.sep for path in real | {p for p in paths if p}))
+    given = {os.path.dirname(os.__file__), *filter(None, paths)}
+    return tuple(sorted(path + os.sep for path in given.union(map(os.path.realpath, given))))
 
 
 _LIBRARIES = _library_folders()

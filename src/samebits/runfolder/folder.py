@@ -101,8 +101,6 @@ class RunFolder:
         try:
             content = from_data(Manifest, read_json(self.path / "manifest.json", self.path))
             schema = int(content["schema"].partition("/")[2])
-        except FileNotFoundError as error:
-            raise _no_run(self.path) from error
         except RecordingError:
             raise
         except (OSError, ValueError, LookupError) as error:
@@ -243,7 +241,7 @@ def open_run(path: Path) -> RunFolder:
         return RunFolder(inside[0])
     if inside:
         raise RecordingError(f"{path} holds {len(inside)} runs", f"name one of them, for example {inside[0]}")
-    raise _no_run(path)
+    raise RecordingError(f"{path} is not a run folder: it holds no manifest.json", _WHERE_RUNS_ARE)
 
 
 def newest_in(path: Path) -> Path:
@@ -275,9 +273,3 @@ def _done_in(path: Path) -> list[Path]:
 def _is_one_run(home: Path) -> bool:
     """Not so for a check that was interrupted."""
     return (home / "manifest.json").is_file() or len(list(home.glob("*/manifest.json"))) == 1
-
-
-def _no_run(path: Path) -> RecordingError:
-    inside = sorted(found.parent for found in path.glob("*/manifest.json"))
-    hint = f"name one of the runs in it, for example {inside[0]}" if inside else _WHERE_RUNS_ARE
-    return RecordingError(f"{path} is not a run folder: it holds no manifest.json", hint)

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 from samebits.base.processes import PARENT, START_TIME, stat_of
 
-# A chain of parents longer than this is no chain, but a mistake in reading it.
-_MAX_ANCESTORS = 64
-
 
 @dataclass(frozen=True)
 class LaneId:
@@ -55,10 +52,7 @@ def _ancestry(pid: int) -> tuple[tuple[int, int], ...]:
     Arrival says nothing about who was made first, and numbers alone say it only until they start again from below.
     """
     chain: list[tuple[int, int]] = []
-    while pid > 0 and len(chain) < _MAX_ANCESTORS:
-        fields = stat_of(pid)
-        if not fields:
-            break
+    while pid > 0 and (fields := stat_of(pid)):
         chain.append((int(fields[START_TIME]), pid))
         pid = int(fields[PARENT])
     return tuple(reversed(chain)) or ((0, os.getpid()),)

@@ -263,9 +263,6 @@ class Ops:
         # Numbers of the chunks; they are in the order of time and have no gaps.
         self.chunks = int(recording.one("SELECT COUNT(*) FROM ops")[0])
 
-    def __len__(self) -> int:
-        return int(self._recording.one("SELECT COALESCE(SUM(count), 0) FROM ops")[0])
-
     def root(self, chunk: int) -> bytes:
         """The chained digest of everything up to and including a chunk."""
         return bytes(self._recording.one("SELECT CAST(root AS BLOB) FROM ops WHERE chunk=?", chunk + 1)[0] or b"")
