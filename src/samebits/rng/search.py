@@ -127,11 +127,11 @@ class _Search:
     def inside(self, one: Any) -> Iterable[tuple[str, object]]:
         """What an object holds, and how it is reached from there."""
         kind = type(one)
+        if kind in _CONTAINERS:
+            return _items(one, kind)
         for special, look in _LOOKS.items():
             if issubclass(kind, special):
                 return look(one)
-        if kind in _CONTAINERS:
-            return _items(one, kind)
         attributes = [*self.attributes(one, kind), (".<class>", kind)]
         # There are hundreds of modules, and they hold nothing in any other way.
         is_module = issubclass(kind, torch.nn.Module) and not issubclass(kind, _CONTAINERS)
