@@ -148,7 +148,7 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     Once it has run, its own status counts for more than ours: an error of storage is then in the outcome.
     """
     place = Place(os.getcwd(), str(path.absolute() / FILES))
-    with _begun(path, plan, command, place) as (folder, manifest), signals_passed_on() as relay:
+    with _begun(path, plan, command, place) as (folder, manifest), signals_passed_on() as pass_signals_to:
         start = time.perf_counter()
         # What the shell opened for the command, such as <(...), is the command's.
         argv = place.words(command.argv)
@@ -157,7 +157,7 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
                 process = subprocess.Popen(argv, env=environment_of(plan, folder, place, os.environ), close_fds=False)
         except OSError as error:
             raise CommandNotFoundError(f"cannot start {argv[0]!r}: {error.strerror}") from error
-        relay.to(process)
+        pass_signals_to(process)
         exit_code = process.wait()
     outcome = _outcome(folder, plan, exit_code, time.perf_counter() - start)
     try:

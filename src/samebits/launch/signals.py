@@ -72,36 +72,31 @@ def raise_if_signalled() -> None:
 # ---- a command that runs as if it had been typed without us ----------------------------------------------------------
 
 
-class Relay:
-    """Takes the signals that are meant for the command, and hands them on."""
+@contextlib.contextmanager
+def signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Inside, signals sent to us reach the command that is given, those from before it, too.
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
+    Those that were ignored stay ignored, by both.
+    """
+    command: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
-    def to(self, process: subprocess.Popen[bytes]) -> None:
-        """Pass signals on to `process`, those received earlier first."""
-        self._process = process
-        for number in self._early:
-            self._pass_on(number)
+    def pass_on(number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            command[0].send_signal(number)
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         if number in _FROM_TERMINAL and _is_in_foreground():
             return  # the terminal has sent it to the command as well
-        self._early.append(number) if self._process is None else self._pass_on(number)
+        pass_on(number) if command else early.append(number)
 
-    def _pass_on(self, number: int) -> None:
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+    def to(process: subprocess.Popen[bytes]) -> None:
+        command.append(process)
+        for number in early:
+            pass_on(number)
 
-
-@contextlib.contextmanager
-def signals_passed_on() -> Iterator[Relay]:
-    """Inside, signals sent to us reach the command; those that were ignored stay ignored, by both."""
-    relay = Relay()
-    with _handled(_PASSED_ON, relay):
-        yield relay
+    with _handled(_PASSED_ON, handle):
+        yield to
 
 
 def _is_in_foreground() -> bool:
