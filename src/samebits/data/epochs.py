@@ -6,7 +6,6 @@ a sampler that says which. So it neither draws for them nor decides anything abo
 
 from __future__ import annotations
 
-import itertools
 import re
 import traceback
 from collections import deque
@@ -87,7 +86,8 @@ class Epochs:
             inner, request_sampler = self._persistent
         if inner.persistent_workers:
             self._persistent = inner, request_sampler
-        request_sampler.begin(self._requests(loader, progress, ranks))
+        order = order_of(loader, self.last_batch, self.seed)
+        request_sampler.begin(order.requests(progress.epoch, progress.samples, ranks))
         return EpochIterator(self, self._begun, loader, iter(inner), request_sampler)
 
     def set_epoch(self, epoch: int) -> None:
@@ -98,10 +98,7 @@ class Epochs:
 
     def set_position(self, loader: DataLoader[object], epoch: int, batches: int, ranks: World) -> None:
         """Let the next iteration be the rest of this epoch, after its first `batches`."""
-        if isinstance(self.dataset, IterableDataset):
-            samples = batches * (loader.batch_size or ranks.size)
-        else:
-            samples = order_of(loader, self.last_batch).samples_in(KeyDeriver(self.seed), epoch, batches, ranks)
+        samples = order_of(loader, self.last_batch, self.seed).samples_in(epoch, batches, ranks)
         self.progress = self.next = Progress(epoch, samples, self.progress.skipped)
 
     def handed_over(self, turn: int, epoch: int, samples: int, skipped: Sequence[Skipped] = ()) -> None:
@@ -143,30 +140,18 @@ class Epochs:
         except TypeError:
             return -1
 
-    def _requests(self, loader: DataLoader[object], progress: Progress, ranks: World) -> Iterator[BatchRequest]:
-        if isinstance(self.dataset, IterableDataset):
-            return _stream_requests(progress, loader.batch_size, ranks)
-        return order_of(loader, self.last_batch).requests(
-            KeyDeriver(self.seed), progress.epoch, progress.samples, ranks
-        )
-
     def _fetcher(self, loader: DataLoader[object], ranks: World) -> Fetcher:
         # Plain memory that processes share: ctypes has no types for what can be made of it.
         make_array: Any = RawArray
-        options: dict[str, Any] = {
-            "collate_fn": loader.collate_fn,
-            "seed": self.seed,
-            "skips": self.on_error == "skip",
-            "label": self.label,
-            "working": make_array("q", 2 * loader.num_workers) if loader.num_workers else None,
-        }
+        working = make_array("q", 2 * loader.num_workers) if loader.num_workers else None
+        options = self.dataset, loader.collate_fn, self.seed, self.on_error == "skip", working, self.label
         if isinstance(self.dataset, IterableDataset):
-            return StreamFetcher(self.dataset, ranks, self.last_batch, **options)
+            return StreamFetcher(ranks, self.last_batch, *options)
         if loader.num_workers:
-            return Fetcher(self.dataset, **options)
+            return Fetcher(*options)
         # In this process what the dataset holds has not to be looked for anew in every epoch.
         if self._here is None or (self._here.collate_fn, self._here.seed) != (loader.collate_fn, self.seed):
-            self._here = Fetcher(self.dataset, **options)
+            self._here = Fetcher(*options)
         return self._here
 
 
@@ -208,13 +193,6 @@ class RequestSampler:
         for request in self._requests:
             pending.append(request)
             yield request
-
-
-def _stream_requests(progress: Progress, size: int | None, ranks: World) -> Iterator[BatchRequest]:
-    """Batches for ever: only reading shows where a stream ends."""
-    together = size or ranks.size
-    for start in itertools.count(progress.samples, together):
-        yield BatchRequest(progress.epoch, start, (), None, start + together, size is not None)
 
 
 class EpochIterator:

@@ -64,13 +64,10 @@ class Fetcher(Dataset[object]):
         self._is_settled = False
         self._draws_in_bulk = False
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> tuple[type[Fetcher], tuple[object, ...]]:
         # What it was made of: a worker that is sent one makes its own stems and generators.
         # A copy of a loader reads its own dataset: what stands in the arguments is copied.
-        return _made_again, (type(self), self._made_of())
-
-    def _made_of(self) -> dict[str, object]:
-        return {name: vars(self)[name] for name in ("dataset", "collate_fn", "seed", "skips", "working", "label")}
+        return type(self), (self.dataset, self.collate_fn, self.seed, self.skips, self.working, self.label)
 
     def __getitem__(self, request: BatchRequest) -> object:
         """Raises what the dataset raises, with a note that names the sample."""
@@ -141,8 +138,7 @@ class Fetcher(Dataset[object]):
             if samples is not None:
                 return samples
         found: list[object] = []
-        repeats = request.repeats or (0,) * len(request.indices)
-        for number, (index, repeat) in enumerate(zip(request.indices, repeats, strict=True)):
+        for number, (index, repeat) in enumerate(zip(request.indices, request.repeats, strict=True)):
             self._start(generators, request.epoch, index, repeat)
             self.one(partial(self._sample, index, in_bulk), request.start + number, index, found, skipped)
         return found
@@ -200,10 +196,6 @@ class Fetcher(Dataset[object]):
         info = get_worker_info()
         if info is not None and self.working is not None:
             self.working[2 * info.id : 2 * info.id + 2] = os.getpid(), position + 1
-
-
-def _made_again(kind: type[Fetcher], options: dict[str, Any]) -> Fetcher:
-    return kind(**options)
 
 
 def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_longer: bool, worker_id: int) -> None:

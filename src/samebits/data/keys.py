@@ -13,7 +13,6 @@ from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from samebits.base.errors import UsageError
 from samebits.base.ranks import ALONE
-from samebits.base.seeds import KeyDeriver
 from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
 
@@ -52,15 +51,14 @@ class KeyedSampler(Sampler[int]):
 
     def __init__(self, sampler: Any, seed: int, dataset: Any) -> None:
         self.sampler, self.epoch = sampler, 0
-        self._stem, self._order = KeyDeriver(seed), Order(sampler, False, _AT_ONCE, "keep", dataset)
+        self._order = Order(sampler, False, _AT_ONCE, "keep", dataset, seed)
 
     def __len__(self) -> int:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[int]:
-        for request in self._order.requests(self._stem, self.epoch, 0, ALONE):
-            repeats = request.repeats or (0,) * len(request.indices)
-            for number, (index, repeat) in enumerate(zip(request.indices, repeats, strict=True)):
+        for request in self._order.requests(self.epoch, 0, ALONE):
+            for number, (index, repeat) in enumerate(zip(request.indices, request.repeats, strict=True)):
                 yield Key(index, self.epoch, request.start + number, repeat)
 
     def set_epoch(self, epoch: int) -> None:

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sized
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from torch.utils.data.distributed import DistributedSampler
 
 from samebits.base.errors import UsageError
 from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.data.generators import Generators
-from samebits.rng.handles import States, restore
+from samebits.rng.handles import restore
 
 LastBatch = Literal["keep", "drop", "pad", "uneven"]
 
@@ -29,7 +37,7 @@ class BatchRequest(NamedTuple):
         epoch: counts from 0.
         start: position in the epoch of the first sample.
         indices: as the sampler gave them; none for a batch of a stream, which is all from `start` to `end`.
-        repeats: how often each index has come before in this epoch; None when none has.
+        repeats: how often each index has come before in this epoch.
         end: position in the epoch of what comes after the global batch.
         is_batch: whether samples are collated; else the only one is handed over as it is.
     """
@@ -37,49 +45,53 @@ class BatchRequest(NamedTuple):
     epoch: int
     start: int
     indices: tuple[object, ...]
-    repeats: tuple[int, ...] | None
+    repeats: tuple[int, ...]
     end: int
     is_batch: bool = True
 
 
+@dataclass(frozen=True)
 class Order:
     """The batches of a loader's epochs, from a sampler of indices, or (`makes_batches`) of lists of them.
 
     `size` is that of a global batch; None when samples are not collated, or when the sampler makes the batches.
     """
 
-    def __init__(
-        self, sampler: Iterable[object], makes_batches: bool, size: int | None, last_batch: LastBatch, dataset: object
-    ) -> None:
-        self.sampler, self.makes_batches, self.size, self.last_batch = sampler, makes_batches, size, last_batch
-        self.dataset = dataset
-        self._needs_counting = makes_batches or last_batch == "pad" or not _never_repeats(sampler)
+    sampler: Iterable[object]
+    makes_batches: bool
+    size: int | None
+    last_batch: LastBatch
+    dataset: object
+    seed: int
 
-    def requests(self, stem: KeyDeriver, epoch: int, start: int, ranks: World) -> Iterator[BatchRequest]:
+    def requests(self, epoch: int, start: int, ranks: World) -> Iterator[BatchRequest]:
         """This rank's part of every batch of an epoch that begins at position `start` or later.
 
         A batch that is too small for all ranks is refused, at once where the sampler says how many samples it has.
         """
-        size = self.batch_size(ranks)
+        size = self._batch_size(ranks)
+        if isinstance(self.dataset, IterableDataset):
+            # Batches for ever: only reading shows where a stream ends.
+            starts = itertools.count(start, size)
+            return (BatchRequest(epoch, first, (), (), first + size, self.size is not None) for first in starts)
         if not self.makes_batches and isinstance(self.sampler, Sized):
             last = max(0, len(self.sampler) - start) % size
             require_one_each(ranks, last if self.last_batch == "keep" else 0, self.last_batch)
-        return self._issued(stem, epoch, start, size, ranks)
+        return self._issued(epoch, start, size, ranks)
 
-    def batch_size(self, ranks: World) -> int:
+    def samples_in(self, epoch: int, batches: int, ranks: World) -> int:
+        """How many samples the first `batches` global batches of an epoch hold."""
+        if not self.makes_batches:
+            return batches * self._batch_size(ranks)
+        return sum(len(batch) for batch in itertools.islice(self._global_batches(epoch, 0, 1), batches))
+
+    def _batch_size(self, ranks: World) -> int:
         """Samples that are not collated are shared out one to a rank."""
         return self.size or ranks.size
 
-    def samples_in(self, stem: KeyDeriver, epoch: int, batches: int, ranks: World) -> int:
-        """How many samples the first `batches` global batches of an epoch hold."""
-        if not self.makes_batches:
-            return batches * self.batch_size(ranks)
-        made = self._global_batches(stem, epoch, 0, 1)
-        return sum(len(batch) for batch in itertools.islice(made, batches))
-
-    def _issued(self, stem: KeyDeriver, epoch: int, start: int, size: int, ranks: World) -> Iterator[BatchRequest]:
+    def _issued(self, epoch: int, start: int, size: int, ranks: World) -> Iterator[BatchRequest]:
         position = 0
-        for batch in self._counted(self._global_batches(stem, epoch, start, size)):
+        for batch in self._counted(self._global_batches(epoch, start, size)):
             first, position = position, position + len(batch)
             if first < start < position:
                 # What was handed over of a batch that the sampler made is left out.
@@ -88,15 +100,13 @@ class Order:
                 continue
             require_one_each(ranks, len(batch), self.last_batch)
             own = own_part(ranks, len(batch))
-            indices = tuple(index for index, _ in batch[own])
-            repeats = tuple(repeat for _, repeat in batch[own])
-            if indices:
-                known = repeats if any(repeats) else None
+            if batch[own]:
+                indices, repeats = zip(*batch[own], strict=True)
                 is_batched = self.makes_batches or self.size is not None
-                yield BatchRequest(epoch, first + own.start, indices, known, position, is_batched)
+                yield BatchRequest(epoch, first + own.start, indices, repeats, position, is_batched)
 
     def _counted(self, batches: Iterator[list[object]]) -> Iterator[list[tuple[object, int]]]:
-        if not self._needs_counting:
+        if not self.makes_batches and self.last_batch != "pad" and _never_repeats(self.sampler):
             yield from ([(index, 0) for index in batch] for batch in batches)
             return
         seen: dict[object, int] = {}
@@ -108,9 +118,9 @@ class Order:
                 counted.append((index, repeat))
             yield counted
 
-    def _global_batches(self, stem: KeyDeriver, epoch: int, start: int, size: int) -> Iterator[list[object]]:
+    def _global_batches(self, epoch: int, start: int, size: int) -> Iterator[list[object]]:
         """What the sampler yields, a batch at a time; batches are cut from `start` on."""
-        source = _Private(self.sampler, stem.key("order", epoch), self.dataset)
+        source = _Private(self.sampler, KeyDeriver(self.seed).key("order", epoch), self.dataset)
         if self.makes_batches:
             while taken := source.take(1):
                 yield list(taken[0])
@@ -138,18 +148,15 @@ class _Private:
         # Looking into torch's own samplers, one finds the dataset, which is no part of the order.
         root = getattr(sampler, "generator", None) if only_torch else sampler
         self.generators = Generators(("sampler", root), only_torch=only_torch, beside=[dataset])
-        self.sampler, self.key = sampler, key
-        self.iterator: Iterator[object] | None = None
-        self.states: States = []
+        with self.generators.put_aside():
+            self.generators.start(key)
+            self.iterator = iter(sampler)
+            self.states = self.generators.states()
 
     def take(self, count: int) -> list[Any]:
         """The next items, at most `count`; fewer at the end."""
         with self.generators.put_aside():
-            if self.iterator is None:
-                self.generators.start(self.key)
-                self.iterator = iter(self.sampler)
-            else:
-                restore(self.states)
+            restore(self.states)
             taken = list(itertools.islice(self.iterator, count))
             self.states = self.generators.states()
         return taken
@@ -209,8 +216,8 @@ def _never_repeats(sampler: object) -> bool:
     )
 
 
-def order_of(loader: DataLoader[object], last_batch: LastBatch) -> Order:
+def order_of(loader: DataLoader[object], last_batch: LastBatch, seed: int) -> Order:
     """The order of a loader of torch's; its own BatchSampler is left out, since batches are cut here."""
     if loader.batch_size is None and loader.batch_sampler is not None:
-        return Order(loader.batch_sampler, True, None, last_batch, loader.dataset)
-    return Order(loader.sampler, False, loader.batch_size, last_batch, loader.dataset)
+        return Order(loader.batch_sampler, True, None, last_batch, loader.dataset, seed)
+    return Order(loader.sampler, False, loader.batch_size, last_batch, loader.dataset, seed)

@@ -16,6 +16,8 @@ from samebits.data.fetching import Fetcher, Skipped, note
 from samebits.data.generators import Generators
 from samebits.data.order import BatchRequest, LastBatch, own_part, require_one_each
 
+_END = object()
+
 
 class Mapped(IterableDataset[object]):
     """A stream of which every element goes through a function, at the worker and rank that keeps it only.
@@ -50,14 +52,15 @@ class Mapped(IterableDataset[object]):
 class StreamFetcher(Fetcher):
     """A stream as a dataset of batches, of which the ranks keep their parts. Elements are keyed by their position."""
 
-    def __init__(self, dataset: object, ranks: World, last_batch: LastBatch, **options: Any) -> None:
-        super().__init__(dataset, **options)
+    def __init__(self, ranks: World, last_batch: LastBatch, *options: Any) -> None:
+        super().__init__(*options)
         self.ranks, self.last_batch = ranks, last_batch
         self._source: Iterator[object] | None = None
         self._epoch = self._position = 0
 
-    def _made_of(self) -> dict[str, object]:
-        return {**super()._made_of(), "ranks": self.ranks, "last_batch": self.last_batch}
+    def __reduce__(self) -> tuple[type[Fetcher], tuple[object, ...]]:
+        kind, options = super().__reduce__()
+        return kind, (self.ranks, self.last_batch, *options)
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
         """This rank's part of the elements from `start` to `end`.
@@ -95,19 +98,18 @@ class StreamFetcher(Fetcher):
             self._source = self._opened(request.epoch, generators)
         read: list[tuple[int, object]] = []
         while self._position < request.end:
-            element: list[object] = []
             generators.start(self._derivers["stream"].key(self._epoch, self._position))
             try:
                 with _whole():
                     self._report(self._position)
-                    element.append(next(self._source))
-            except StopIteration:
-                break
+                    element = next(self._source, _END)
             except Exception as error:
                 note(error, f"while reading element {self._position} of the stream")
                 raise
+            if element is _END:
+                break
             if self._position >= request.start:
-                read.append((self._position, element[0]))
+                read.append((self._position, element))
             self._position += 1
         return read
 
