@@ -89,30 +89,31 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
     chosen = list(_spread(len(dataset)) if indices is None else indices)
     if not chosen:
         raise UsageError("there is no sample to audit: the dataset is empty")
-    fetched, fresh, unused = _Fetched(dataset, seed), _copied(dataset, seed), _copied(dataset, seed)
-    first = [fetched.again(index) for index in chosen]
-    second = [fetched.again(index) for index in reversed(chosen)][::-1]
+    fetcher, unused = Fetcher(dataset, as_it_is, seed), _copies(dataset, seed)
+    first = [_fetched(fetcher, index) for index in chosen]
+    second = [_fetched(fetcher, index) for index in reversed(chosen)][::-1]
     differing = [index for index, one, other in zip(chosen, first, second, strict=True) if one != other]
     found: dict[object, Dependence] = {}
     for index in differing:
-        finding = fetched.explained(index)
+        finding = _explained(fetcher, index)
         found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
-    if not found and fresh is not None and unused is not None:
+    if unused and not found:
         # What was kept from one epoch must not be met again in the next.
-        index = next((index for index in chosen if fetched.again(index, 1) != fresh.again(index, 1)), None)
+        fresh, other = unused
+        index = next((index for index in chosen if _fetched(fetcher, index, 1) != _fetched(fresh, index, 1)), None)
         if index is not None:
             # The first line that changes what the dataset holds; on one that has been used little.
-            _, changed = unused.traced(index)
+            _, changed = _traced(other, index)
             found[None] = Dependence("carried", index, *(changed or ("the dataset", None)))
     return Audit(len(chosen), tuple(found.values()))
 
 
-def _copied(dataset: object, seed: int) -> _Fetched | None:
-    """The dataset as it is before anything was fetched; None where it cannot be copied."""
+def _copies(dataset: object, seed: int) -> list[Fetcher]:
+    """Two of the dataset before anything was fetched; none where it cannot be copied."""
     try:
-        return _Fetched(copy.deepcopy(dataset), seed)
+        return [Fetcher(copy.deepcopy(dataset), as_it_is, seed) for _ in range(2)]
     except Exception:
-        return None
+        return []
 
 
 def _spread(length: int) -> list[int]:
@@ -123,40 +124,35 @@ def _spread(length: int) -> list[int]:
     return [*range(near), *(near + number * (length - near) // near for number in range(near))]
 
 
-class _Fetched:
-    """Samples as a loader fetches them."""
+def _fetched(fetcher: Fetcher, index: object, epoch: int = 0) -> object:
+    return value_of(fetcher.alone(epoch, index), depth=6)
 
-    def __init__(self, dataset: object, seed: int) -> None:
-        self.dataset = dataset
-        self.fetcher = Fetcher(dataset, as_it_is, seed)
 
-    def again(self, index: object, epoch: int = 0) -> object:
-        return value_of(self.fetcher.alone(epoch, index), depth=6)
+def _explained(fetcher: Fetcher, index: object) -> Dependence:
+    """The line of a sample that differs."""
+    (before, carried), (after, carried_then) = _traced(fetcher, index), _traced(fetcher, index)
+    if changed := carried or carried_then:
+        return Dependence("carried", index, *changed)
+    for (old_site, old), (site, new) in zip(before, after, strict=False):
+        if site != old_site:
+            return Dependence("unkeyed", index, "which line comes next", site)
+        name = next((name for name in (*new, *old) if old.get(name) != new.get(name)), None)
+        if name is not None:
+            return Dependence("unkeyed", index, name, site)
+    return Dependence("unknown", index, "", None)
 
-    def explained(self, index: object) -> Dependence:
-        """The line of a sample that differs."""
-        (before, carried), (after, carried_then) = self.traced(index), self.traced(index)
-        if changed := carried or carried_then:
-            return Dependence("carried", index, *changed)
-        for (old_site, old), (site, new) in zip(before, after, strict=False):
-            if site != old_site:
-                return Dependence("unkeyed", index, "which line comes next", site)
-            name = next((name for name in (*new, *old) if old.get(name) != new.get(name)), None)
-            if name is not None:
-                return Dependence("unkeyed", index, name, site)
-        return Dependence("unknown", index, "", None)
 
-    def traced(self, index: object) -> tuple[list[tuple[Site, dict[str, object]]], tuple[str, Site] | None]:
-        """Fetched once more: local variables after each line, and the first change of the dataset, with its line."""
-        lines: list[tuple[Site, dict[str, object]]] = []
-        carried: list[tuple[str, Site]] = []
-        changed = changes(lambda: carried_by(self.dataset))
+def _traced(fetcher: Fetcher, index: object) -> tuple[list[tuple[Site, dict[str, object]]], tuple[str, Site] | None]:
+    """Fetched once more: local variables after each line, and the first change of the dataset, with its line."""
+    lines: list[tuple[Site, dict[str, object]]] = []
+    carried: list[tuple[str, Site]] = []
+    changed = changes(lambda: carried_by(fetcher.dataset))
 
-        def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
-            local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
-            lines.append((site, {**local, "what it returns": value_of(result)}))
-            if (name := changed()) is not None:
-                carried.append((name, site))
+    def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
+        local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
+        lines.append((site, {**local, "what it returns": value_of(result)}))
+        if (name := changed()) is not None:
+            carried.append((name, site))
 
-        follow(partial(self.fetcher.alone, 0, index), after_line)
-        return lines, next(iter(carried), None)
+    follow(partial(fetcher.alone, 0, index), after_line)
+    return lines, next(iter(carried), None)

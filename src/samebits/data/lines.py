@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from samebits.base.sites import Site, is_user_file, site_of
-from samebits.rng.packing import bytes_of
+from samebits.bits.digest import digest, is_evidence
 
 # A sample whose code runs through more lines is followed no further.
 LINES_FOLLOWED = 5000
@@ -165,7 +165,7 @@ def value_of(value: Any, depth: int = _DEPTH) -> Any:
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return f"{type(value).__name__} {value!r}"
     if isinstance(value, torch.Tensor):
-        return _bits(value)
+        return digest(value) if is_evidence(value) else None
     if isinstance(value, torch.Generator):
         return hash(tuple(value.get_state().tolist()))
     if isinstance(value, random.Random):
@@ -188,10 +188,3 @@ def _parts(value: object, depth: int) -> object:
     if not isinstance(own, dict) or callable(value):
         return None
     return {name: value_of(item, depth) for name, item in list(own.items())[:_ITEMS]}
-
-
-def _bits(tensor: torch.Tensor) -> object:
-    if tensor.layout is not torch.strided or tensor.device.type == "meta":
-        return None
-    raw = bytes_of(tensor.detach().resolve_conj().resolve_neg())
-    return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(raw, digest_size=8).digest()
