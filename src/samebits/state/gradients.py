@@ -31,7 +31,6 @@ class WaitingGradients:
 
         Tensors of this rank are those of the training, others lie on the CPU. There are none after `zero_grad()`.
         """
-        self._ranks = self._ranks.renewed()
         own = gradients_of(self._parts)
         is_any = self._ranks.is_any(bool(own))
         sent = self._ranks.said({name: one.cpu() for name, one in own.items()}) if is_any else []
@@ -55,8 +54,7 @@ class WaitingGradients:
 
 def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
     """Name → gradient, of parameters that have one; torch's own tensors, not copies."""
-    waiting = _parameters_of(parts, only_waiting=True)
-    return {name: one.grad.detach() for name, one in waiting.items() if one.grad is not None}
+    return {name: one.grad.detach() for name, one in _parameters_of(parts).items() if one.grad is not None}
 
 
 def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
@@ -76,30 +74,26 @@ def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, P
     return [partial(_put, one, saved.get(name)) for name, one in parameters.items()]
 
 
-def _parameters_of(parts: Mapping[str, Part], only_waiting: bool = False) -> dict[str, torch.Tensor]:
+def _parameters_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
     """Name → parameter, of modules, of optimizers beyond them, and of tensors; each under its first name."""
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for name, part in parts.items():
-        for way, parameter in _parameters(part.one):
-            # Names are put together only where they are needed.
-            if id(parameter) not in found and not (only_waiting and parameter.grad is None):
-                found[id(parameter)] = (".".join(filter(None, (name, *way))), parameter)
+        for way, parameter in _parameters(name, part.one):
+            found.setdefault(id(parameter), (way, parameter))
     return dict(found.values())
 
 
-def _parameters(one: object) -> Iterable[tuple[tuple[str, ...], torch.Tensor]]:
-    """Parts of the name, and parameter."""
+def _parameters(name: str, one: object) -> Iterable[tuple[str, torch.Tensor]]:
     if isinstance(one, torch.nn.Module):
         for way, module in inner_modules(one):
-            for name, parameter in module._parameters.items():
+            for inner, parameter in module._parameters.items():
                 if parameter is not None:
-                    yield (way, name), parameter
+                    yield f"{name}.{way}.{inner}" if way else f"{name}.{inner}", parameter
     elif isinstance(one, torch.optim.Optimizer):
         flat = (parameter for group in one.param_groups for parameter in group["params"])
-        for number, parameter in enumerate(flat):
-            yield (str(number),), parameter
+        yield from ((f"{name}.{number}", parameter) for number, parameter in enumerate(flat))
     elif isinstance(one, torch.Tensor) and one.is_leaf:
-        yield (), one
+        yield name, one
 
 
 def _put(parameter: torch.Tensor, gradient: torch.Tensor | None) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 
 from samebits.base.errors import UsageError
@@ -48,8 +47,7 @@ class Preemption:
             self._before(signal.SIGTERM, None)
         raise SystemExit(128 + signal.SIGTERM)
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
+    def __enter__(self) -> Preemption:
         # Within, the signal is only noted.
         if threading.current_thread() is not threading.main_thread():
             raise UsageError(
@@ -57,10 +55,10 @@ class Preemption:
                 "train in the main thread, or save without preemptible()",
             )
         self._before = signal.signal(signal.SIGTERM, self._noted)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
 
     @only_notes
     def _noted(self, number: int, frame: FrameType | None) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
 
 from samebits.base.errors import SamebitsError, StateError, error_from_data
-from samebits.base.ranks import current_world
+from samebits.base.ranks import World, current_world
 
 T = TypeVar("T")
 
@@ -22,30 +21,29 @@ class RankGroup:
     """
 
     def __init__(self) -> None:
-        self.world = current_world()
-        self._group: Any = None
+        self._groups: dict[World, Any] = {}
 
-    def renewed(self) -> RankGroup:
+    @property
+    def world(self) -> World:
         """The ranks of this process as they are now."""
-        return self if self.world == current_world() else RankGroup()
+        return current_world()
 
     def said(self, own: object) -> list[Any]:
         """What every rank says, in the order of ranks; StateError where torch.distributed is not initialised."""
         if self.world.size == 1:
             return [own]
-        distributed = self._distributed()
         answers: list[Any] = [None] * self.world.size
-        distributed.all_gather_object(answers, own, group=self._group)
+        torch.distributed.all_gather_object(answers, own, group=self._group())
         return answers
 
     def is_any(self, flag: bool) -> bool:
         """Whether it is so on any rank: one reduction of a number."""
         if self.world.size == 1:
             return flag
-        distributed = self._distributed()
-        device = "cpu" if distributed.is_gloo_available() else torch.accelerator.current_accelerator()
+        group = self._group()
+        device = "cpu" if group is not None else torch.accelerator.current_accelerator()
         number = torch.tensor(int(flag), device=device)
-        distributed.all_reduce(number, op=distributed.ReduceOp.MAX, group=self._group)
+        torch.distributed.all_reduce(number, op=torch.distributed.ReduceOp.MAX, group=group)
         return bool(number)
 
     def done(self, work: Callable[[], T]) -> list[T]:
@@ -71,13 +69,15 @@ class RankGroup:
         """The same of rank 0 alone, which works for all."""
         return self.done(lambda: work() if self.world.rank == 0 else None)[0]
 
-    def _distributed(self) -> ModuleType:
+    def _group(self) -> Any:
+        """That of gloo, or None, which stands for torch's own."""
         distributed = torch.distributed
         if not distributed.is_available() or not distributed.is_initialized():
             raise StateError(
                 f"this is rank {self.world.rank} of {self.world.size}, and torch.distributed is not initialised",
                 "call torch.distributed.init_process_group() first: ranks have to agree on a checkpoint",
             )
-        if self._group is None and distributed.is_gloo_available():
-            self._group = distributed.new_group(backend="gloo")
-        return distributed
+        if self.world not in self._groups:
+            has_gloo = distributed.is_gloo_available()
+            self._groups[self.world] = distributed.new_group(backend="gloo") if has_gloo else None
+        return self._groups[self.world]

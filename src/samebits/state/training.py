@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -69,8 +69,8 @@ class Training:
         averaged: object = None,
         **others: object,
     ) -> None:
-        own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader, "scaler": scaler}
-        given = {**own, "averaged": averaged, **others}
+        given = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader, "scaler": scaler}
+        given |= {"averaged": averaged, **others}
         self.objects = dict(objects_of(given))
         self.parts = parts_of(given)
         self.steps_done = 0
@@ -133,7 +133,7 @@ class Training:
         if keep < 1:
             raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
         self.steps_done = step
-        return CheckpointFolder(Path(folder), self._ranks()).save(step, lambda: self._for_a_file(gradients), keep)
+        return CheckpointFolder(Path(folder), self._group).save(step, lambda: self._for_a_file(gradients), keep)
 
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
         """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
@@ -151,13 +151,12 @@ class Training:
         Raises:
             StateError: as for `load_state_dict`; or there are checkpoints, and none of them is intact.
         """
-        group = self._ranks()
-        states = CheckpointFolder(Path(folder), group).newest_states()
+        states = CheckpointFolder(Path(folder), self._group).newest_states()
         if not states:
             return None
         # What does not fit on one rank is restored on none.
         restorings: list[Restoring] = []
-        group.done(lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False)))
+        self._group.done(lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False)))
         self._restore(restorings)
         self.steps_done = int(states[0]["steps_done"])
         return self.steps_done
@@ -186,8 +185,7 @@ class Training:
                 if self.steps_done % every == 0 or self.steps_done == total:
                     self.save(folder, self.steps_done, keep)
 
-    @contextmanager
-    def preemptible(self, folder: str | Path, keep: int = 3) -> Iterator[Preemption]:
+    def preemptible(self, folder: str | Path, keep: int = 3) -> Preemption:
         """Within, SIGTERM ends the process only at `end_if_asked`, and not before a checkpoint was written.
 
         >>> with training.preemptible("checkpoints") as preemption:
@@ -199,9 +197,7 @@ class Training:
             folder: where the checkpoint is written.
             keep: how many checkpoints stay.
         """
-        preemption = Preemption(self._ranks(), lambda step: self.save(folder, step, keep))
-        with preemption.listening():
-            yield preemption
+        return Preemption(self._group, lambda step: self.save(folder, step, keep))
 
     # ---- what state_dict is made of
 
@@ -290,10 +286,6 @@ class Training:
                     undoing.callback(restoring.undo)
                 restoring.do()
             undoing.pop_all()
-
-    def _ranks(self) -> RankGroup:
-        self._group = self._group.renewed()
-        return self._group
 
 
 def _workings(objects: Mapping[str, object]) -> Iterator[object]:
