@@ -15,7 +15,7 @@ from samebits.rng.handles import handle_of
 from samebits.rng.packing import leaves
 from samebits.rng.states import UnfitStateError, restoring
 from samebits.state.parts import differences
-from samebits.state.reranking import same_bits
+from samebits.state.reranking import is_alike
 
 
 def restoring_generators(
@@ -51,8 +51,9 @@ def starting_anew(
 
     Each from a seed of this rank's own, which follows from the state that the first rank had it in.
     """
-    first, *others = (state["ranks"][name]["generators"]["state"] for name in sorted(state["ranks"], key=int))
-    anew = [name for name in first if name in live and not all(same_bits(first[name], one.get(name)) for one in others)]
+    saved = [state["ranks"][name]["generators"]["state"] for name in sorted(state["ranks"], key=int)]
+    first = saved[0]
+    anew = [name for name in first if name in live and not is_alike(name, saved)]
     if rank == 0:
         _warn(state, world_size, anew)
     return [_starting(first[name], live[name], "rank", rank, world_size, name) for name in anew]

@@ -22,12 +22,13 @@ def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> di
     for name, part in parts.items():
         if not part.is_shared or name not in states[0]["parts"]:
             continue
-        first, *others = (dict(leaves(state["parts"].get(name, {}))) for state in states)
+        found = [dict(leaves(state["parts"].get(name, {}))) for state in states]
+        ways = list(found[0])
         if isinstance(part, ModulePart):
             # Buffers are each rank's own until DistributedDataParallel hands out those of the first.
             own = {f"state.{inner}" for inner, _ in part.one.named_parameters()}
-            first = {way: value for way, value in first.items() if way in own}
-        differing = [way for way, value in first.items() if not all(same_bits(value, one.get(way)) for one in others)]
+            ways = [way for way in ways if way in own]
+        differing = [way for way in ways if not is_alike(way, found)]
         if differing:
             raise StateError(
                 f"{name} is not the same on the {len(states)} ranks that saved: {differing[0]} differs",
@@ -52,8 +53,8 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
             "save after zero_grad(), or with gradients=False",
         )
     first: Mapping[str, Any] = sections[0]
-    for name, part in first["parts"].items():
-        if name not in keyed and not all(same_bits(part, section["parts"].get(name)) for section in sections[1:]):
+    for name in first["parts"]:
+        if name not in keyed and not is_alike(name, [section["parts"] for section in sections]):
             raise StateError(
                 f"the state of {name} differs between the {state['world_size']} ranks that saved, so that another "
                 "number of ranks cannot continue from it",
@@ -62,11 +63,13 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
     return first
 
 
-def same_bits(one: object, other: object) -> bool:
-    """Whether two packed states are the same."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.dtype == other.dtype and one.shape == other.shape and bytes_of(one) == bytes_of(other)
-    if not isinstance(one, dict | list) or not one:
-        return type(one) is type(other) and repr(one) == repr(other)
-    before, after = dict(leaves(one)), dict(leaves(other))
-    return before.keys() == after.keys() and all(same_bits(before[way], after[way]) for way in before)
+def is_alike(name: str, states: Sequence[Mapping[str, object]]) -> bool:
+    """Whether what packed states hold under a name has the same bits in all of them."""
+    first, *others = ({way: _bits(value) for way, value in leaves(state.get(name))} for state in states)
+    return all(other == first for other in others)
+
+
+def _bits(value: object) -> tuple[object, ...]:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.shape, bytes_of(value)
+    return type(value), repr(value)
