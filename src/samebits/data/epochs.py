@@ -10,10 +10,9 @@ import re
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing.sharedctypes import RawArray
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.utils.data
@@ -31,26 +30,25 @@ VERSION = 1
 OnError = Literal["raise", "skip"]
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a loader has come, in what its user has got; what workers hold ready does not count.
+class EpochPlace(NamedTuple):
+    """Where a loader stands: the epoch, and the position in it of the sample that comes next, over all ranks."""
 
-    Attributes:
-        samples: position in the epoch of what comes next, over all ranks.
-        skipped: how many samples were left out so far, in all epochs, on this rank.
-    """
-
-    epoch: int = 0
+    epoch: int
     samples: int = 0
-    skipped: int = 0
 
 
 class TorchLoader(torch.utils.data.DataLoader[object]):
     """The loader of torch that does the work. The data-workers factor leaves this one alone."""
 
+    sampler: RequestSampler
+    dataset: Fetcher
+
 
 class Epochs:
-    """The epochs of one loader: `progress` is what was handed over, `next` where the next iteration begins.
+    """The epochs of one loader: `place` is behind what its user has got, `next` where the next iteration begins.
+
+    What workers hold ready does not count. `skipped` are the samples that were left out of this epoch so far, and
+    `skips` how many were in all epochs, on this rank.
 
     The loader itself is given whenever it is needed: were it kept here, the two would keep each other, and workers
     would end whenever the garbage collector comes by, with torch waiting five seconds for each.
@@ -60,11 +58,10 @@ class Epochs:
         self, dataset: Any, seed: int, last_batch: LastBatch = "keep", on_error: OnError = "raise", label: object = None
     ) -> None:
         self.dataset, self.seed, self.last_batch, self.on_error, self.label = dataset, seed, last_batch, on_error, label
-        self.progress = self.next = Progress()
+        self.place = self.next = EpochPlace(0)
         self.skipped: list[Skipped] = []
-        self._persistent: tuple[TorchLoader, RequestSampler] | None = None
-        # Whether the seed is that of a state that was loaded.
-        self.has_taken_seed = False
+        self.skips = 0
+        self._persistent: TorchLoader | None = None
         self._begun = 0
         self._here: Fetcher | None = None
 
@@ -73,43 +70,42 @@ class Epochs:
 
         From the loader, one of torch's, everything but the batches' contents is taken.
         """
-        progress = self.progress = replace(self.next, skipped=self.progress.skipped)
-        self.next, self.skipped = Progress(progress.epoch + 1), []
+        self.place = self.next
+        self.next, self.skipped = EpochPlace(self.place.epoch + 1), []
         self._begun += 1
         # With as many threads as cores this changes nothing; with more, it makes MKL keep to them, as fetching in
         # the main process does, so that the training's bits depend on neither.
         torch.set_num_threads(torch.get_num_threads())
-        if self._persistent is None:
-            request_sampler = RequestSampler()
-            inner = _inner_loader(loader, self._fetcher(loader, ranks), request_sampler)
-        else:
-            inner, request_sampler = self._persistent
+        inner = self._persistent
+        if inner is None:
+            inner = _inner_loader(loader, self._fetcher(loader, ranks))
         if inner.persistent_workers:
-            self._persistent = inner, request_sampler
-        order = order_of(loader, self.last_batch, self.seed)
-        request_sampler.begin(order.requests(progress.epoch, progress.samples, ranks))
-        return EpochIterator(self, self._begun, loader, iter(inner), request_sampler)
+            self._persistent = inner
+        inner.sampler.begin(order_of(loader, self.last_batch, self.seed).requests(*self.place, ranks))
+        return EpochIterator(self, self._begun, loader, inner)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be this epoch; a loaded position within the same epoch stays."""
         if self.next.epoch != epoch:
-            self.next = Progress(epoch)
-        self.progress = replace(self.next, skipped=self.progress.skipped)
+            self.next = EpochPlace(epoch)
+        self.place = self.next
 
     def set_position(self, loader: DataLoader[object], epoch: int, batches: int, ranks: World) -> None:
         """Let the next iteration be the rest of this epoch, after its first `batches`."""
         samples = order_of(loader, self.last_batch, self.seed).samples_in(epoch, batches, ranks)
-        self.progress = self.next = Progress(epoch, samples, self.progress.skipped)
+        self.place = self.next = EpochPlace(epoch, samples)
 
-    def handed_over(self, turn: int, epoch: int, samples: int, skipped: Sequence[Skipped] = ()) -> None:
+    def handed_over(self, turn: int, place: EpochPlace, skipped: Sequence[Skipped] = ()) -> None:
         """Another batch is the user's; an iterator that was left for a newer one counts no more."""
         if turn == self._begun:
-            self.progress = Progress(epoch, samples, self.progress.skipped + len(skipped))
+            self.place = place
             self.skipped += skipped
+            self.skips += len(skipped)
 
     def state(self) -> dict[str, object]:
         """The position, as plain ints."""
-        return {"version": VERSION, "seed": self.seed, "length": self.length, **asdict(self.progress)}
+        place = self.place._asdict()
+        return {"version": VERSION, "seed": self.seed, "length": self.length, **place, "skipped": self.skips}
 
     def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
         """Stand where `state` was saved; DataStateError where it belongs to another loader, or is none."""
@@ -128,9 +124,9 @@ class Epochs:
                 f"the state was saved with seed={state['seed']}, this loader has seed={self.seed}",
                 "give the loader the seed of the run that is resumed, or leave seed out to take the state's",
             )
-        self.has_taken_seed = True
         self.seed, self._persistent = state["seed"], None
-        self.progress = self.next = Progress(state["epoch"], state["samples"], state["skipped"])
+        self.place = self.next = EpochPlace(state["epoch"], state["samples"])
+        self.skips = state["skipped"]
 
     @property
     def length(self) -> int:
@@ -155,12 +151,12 @@ class Epochs:
         return self._here
 
 
-def _inner_loader(loader: DataLoader[object], fetcher: Fetcher, request_sampler: RequestSampler) -> TorchLoader:
+def _inner_loader(loader: DataLoader[object], fetcher: Fetcher) -> TorchLoader:
     has_workers = loader.num_workers > 0
     return TorchLoader(
         fetcher,
         batch_size=None,
-        sampler=request_sampler,
+        sampler=RequestSampler(),
         num_workers=loader.num_workers,
         collate_fn=as_it_is,
         pin_memory=loader.pin_memory,
@@ -198,13 +194,11 @@ class RequestSampler:
 class EpochIterator:
     """The batches of one epoch; WorkerDiedError names the sample where a worker was killed."""
 
-    def __init__(
-        self, epochs: Epochs, turn: int, loader: DataLoader[object], inner: Any, request_sampler: RequestSampler
-    ) -> None:
-        self.epochs, self.turn, self.loader, self.inner = epochs, turn, loader, inner
-        self.pending = request_sampler.pending
-        self.working = inner._dataset.working
-        self.epoch = epochs.progress.epoch
+    def __init__(self, epochs: Epochs, turn: int, loader: DataLoader[object], inner: TorchLoader) -> None:
+        self.epochs, self.turn, self.loader = epochs, turn, loader
+        self.inner: Iterator[Any] = iter(inner)
+        self.pending, self.working = inner.sampler.pending, inner.dataset.working
+        self.epoch = epochs.place.epoch
         self.is_over = False
 
     def __iter__(self) -> EpochIterator:
@@ -217,7 +211,7 @@ class EpochIterator:
         while not self.is_over:
             batch, request = self._next()
             fetched = batch if self.epochs.on_error == "skip" else FetchedBatch(batch, [], False)
-            self.epochs.handed_over(self.turn, self.epoch, request.end, fetched.skipped)
+            self.epochs.handed_over(self.turn, EpochPlace(self.epoch, request.end), fetched.skipped)
             if not fetched.is_empty:
                 return fetched.batch
         raise StopIteration
@@ -228,7 +222,7 @@ class EpochIterator:
         except StopIteration as end:
             self._let_go(end)
             self.is_over = True
-            self.epochs.handed_over(self.turn, self.epoch + 1, 0)
+            self.epochs.handed_over(self.turn, EpochPlace(self.epoch + 1))
             raise
         except BaseException as error:
             self._let_go(error)

@@ -93,6 +93,8 @@ class DataLoader(torch.utils.data.DataLoader[object]):
             )
         super().__init__(dataset, *args, **options)
         self._seed = None if seed is None else whole_number(seed, "seed")
+        # Whether the seed is one that all ranks have: it was given, or came with a state.
+        self._is_agreed = seed is not None
         self.rank, self.world_size, self.on_error = rank, world_size, on_error
         self.last_batch = self._checked_last_batch(last_batch)
         self._check(on_error)
@@ -151,6 +153,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
             DataStateError: the state belongs to a dataset of another length or to another seed, or is newer.
         """
         self._epochs.load(state, may_take_seed=self.seed is None)
+        self._is_agreed = True
 
     def _checked_last_batch(self, last_batch: LastBatch | None) -> LastBatch:
         if last_batch is not None and last_batch not in get_args(LastBatch):
@@ -185,7 +188,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
 
     def _ranks(self) -> World:
         ranks = world_of(self.rank, self.world_size)
-        if ranks.size > 1 and self.seed is None and not self._epochs.has_taken_seed:
+        if ranks.size > 1 and not self._is_agreed:
             raise UsageError(
                 f"{ranks.size} ranks need one seed to agree on the order of samples, and none was given",
                 "write DataLoader(..., seed=0)",
