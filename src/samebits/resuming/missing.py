@@ -111,7 +111,7 @@ def _shown(side: Side, row: int, stream: str, sides: Mapping[int, Side]) -> Sequ
         return [("accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run")]
     then, now = (one.get("param", {}).keys() for one in (a, b))
     if stream in ("grad", "param") and then - now and now - then:
-        strangers = f"{_some(sorted(now - then), '')}, which no model has that is called"
+        strangers = f"{listed(sorted(now - then))}, which no model has that is called"
         return [("optimizer", f"it steps {strangers}: it was made before the model was")]
     wrong = wrong_generators(side, row)
     if wrong and stream in ("loss", "output"):
@@ -122,7 +122,7 @@ def _shown(side: Side, row: int, stream: str, sides: Mapping[int, Side]) -> Sequ
 def _parameters(side: Side) -> Shown:
     begun, last = side.b.column(0, "init"), side.a.parameters_after(side.start.step)
     wrong = [name for name, digest in last.items() if name in begun and begun[name] != digest]
-    which = _some(wrong) if wrong else "the parameters differ"
+    which = f"{listed(wrong)} {'differs' if len(wrong) == 1 else 'differ'}" if wrong else "the parameters differ"
     return "parameters", f"{which} before the first resumed step, though {side.start.step} steps were saved"
 
 
@@ -214,8 +214,3 @@ def _generators_as(side: Side, row: int, step: int) -> bool:
     """Whether a generator stands after a resumed step as it stood after an earlier one, and not as after its own."""
     wrong, now, then = wrong_generators(side, row), side.b.column(row, "rng"), side.a.column(step, "rng")
     return any(now[name] == then.get(name) for name in wrong)
-
-
-def _some(names: Sequence[str], verb: str = "differ") -> str:
-    """`fc.weight and 3 more differ`."""
-    return f"{listed(names)} {verb if len(names) > 1 or not verb else f'{verb}s'}".rstrip()
