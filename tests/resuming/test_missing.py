@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from samebits.resuming.beside import Beside
+from samebits.resuming.beside import Beside, Recorded
 from samebits.resuming.experiments import _Resumed
 from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
-from samebits.resuming.seen import Seen
 from samebits.resuming.tracks import Side, earliest_difference, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
+from samebits.runfolder.spec import Restored
 from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, rows, side, track
 
 
@@ -30,12 +30,12 @@ def states(one: Side, *others: Side) -> list[str]:
 
 
 def beside(one: Side, is_aside: bool = False) -> Beside:
-    return Beside([one], SavedCheckpoint(), True, [], is_aside=is_aside)
+    return Beside([one], Restored(""), SavedCheckpoint(), True, [], is_aside=is_aside)
 
 
 def resumed_as(looked: Beside, folder: Path) -> _Resumed:
     """A training of which nothing is known but that; no run can be made."""
-    resumed = _Resumed(None, None, None, SimpleNamespace(path=folder), Seen())  # type: ignore[arg-type]
+    resumed = _Resumed(None, None, None, Recorded(SimpleNamespace(path=folder)))  # type: ignore[arg-type]
     resumed.looked = looked
     return resumed
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from samebits.base.sites import Site
 from samebits.checking.verdict import Run
-from samebits.comparison.locate import Divergence, Position
+from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import saved_beside
 from samebits.resuming.missing import wrong_generators
-from samebits.resuming.seen import Seen, read_seen, what_it_lacks, what_was_loaded
-from samebits.resuming.tracks import First, Side, Start, Track, earliest_difference, position, start_of, tracks_of
+from samebits.resuming.seen import TOLD, Seen, read_seen, what_it_lacks, what_was_loaded
+from samebits.resuming.tracks import First, Side, Start, Track, earliest_difference, start_of, tracks_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import Lacks, Loaded, Saved
 from samebits.runfolder.spec import Moment, Restored
 
 
 @dataclass(frozen=True)
-class Uninterrupted:
-    """The run that was not interrupted, and what it noted."""
+class Recorded:
+    """A run, what it noted of its checkpoints and batches, and what each of its ranks recorded."""
 
     run: Run
-    seen: Seen
-    tracks: Mapping[int, Track]
+
+    @cached_property
+    def seen(self) -> Seen:
+        return read_seen(self.run.path)
+
+    @cached_property
+    def tracks(self) -> dict[int, Track]:
+        return tracks_of(self.run.folder.recordings())
 
     @property
     def steps(self) -> int:
@@ -41,27 +47,20 @@ class Beside:
     """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it resumed from.
 
     Attributes:
+        given: what it was given back.
         is_loaded: that was seen to be loaded.
         lacks: what it holds otherwise than the killed one.
         is_aside: the checkpoint was saved in another thread.
     """
 
     sides: Sequence[Side]
+    given: Restored
     checkpoint: SavedCheckpoint
     is_loaded: bool
     lacks: list[Lacks]
     is_aside: bool = False
 
-    @property
-    def place(self) -> Position | None:
-        """(row, stream) of the first difference."""
-        first = self.first()
-        return None if first is None else position(first)
-
-    @property
-    def location(self) -> Site | None:
-        return self.checkpoint.saved_at or self.checkpoint.loaded_at
-
+    @cached_property
     def first(self) -> First | None:
         """The first difference."""
         return earliest_difference(self.sides)
@@ -73,9 +72,9 @@ class Beside:
         ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
         return replace(found, ranks=ranks if len(ranks) > 1 else ())
 
-    def to_give_back(self, first: First, suspect: Missing, given: Restored) -> Restored | None:
+    def to_give_back(self, first: First, suspect: Missing) -> Restored | None:
         """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
-        side, row, _ = first
+        given, (side, row, _) = self.given, first
         a, b = side.fetched(row)
         if row > 0 and suspect.state == "generators":
             a, b = side.fetched(0)
@@ -98,24 +97,21 @@ class Beside:
         return replace(given, moment=moment, batch=batch, names=names)
 
 
-def laid_beside(whole: Uninterrupted, killed: Run, stopped: Seen, run: Run, *, is_told: bool) -> Beside | None:
-    """A resumed run beside the uninterrupted one; None where it took no step.
-
-    `stopped` is what the killed run noted; `is_told` where the user said when it saves.
-    """
-    seen, tracks = read_seen(run.path), tracks_of(run.folder.recordings())
-    if not tracks:
+def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Restored) -> Beside | None:
+    """A resumed run beside the uninterrupted one; None where it took no step."""
+    if not resumed.tracks:
         return None
-    saved, loaded = what_was_loaded(stopped, seen)
-    last = (stopped.last_save or None) if loaded is not None or is_told else None
-    known = saved.steps if saved is not None else last
-    beside = saved_beside(*(one.folder.recordings() for one in (whole.run, killed)))
+    stopped = killed.seen
+    saved, loaded = what_was_loaded(stopped, resumed.seen)
+    is_known = loaded is not None or any(save.what == TOLD for save in stopped.saves)
+    known = saved.steps if saved is not None else (stopped.last_save or None) if is_known else None
+    beside = saved_beside(*(one.run.folder.recordings() for one in (whole, killed)))
     steady = frozenset(name for name, agrees in beside.items() if agrees)
     sides = []
-    for rank in sorted(whole.tracks.keys() & tracks.keys()):
-        a, b = whole.tracks[rank], tracks[rank]
+    for rank in sorted(whole.tracks.keys() & resumed.tracks.keys()):
+        a, b = whole.tracks[rank], resumed.tracks[rank]
         start = start_of(a, b, known, stopped.most_done)
-        fetched = whole.seen.of_rank(rank), seen.of_rank(rank)
+        fetched = whole.seen.of_rank(rank), resumed.seen.of_rank(rank)
         side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
         if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
             # Parameters of one file, and the rest of another one that is newer: the data say how far it was.
@@ -124,8 +120,8 @@ def laid_beside(whole: Uninterrupted, killed: Run, stopped: Seen, run: Run, *, i
         sides.append(side)
     if saved is None or saved.steps != sides[0].start.step:
         saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
-    is_aside = saved is not None and saved.is_aside
-    return Beside(sides, checkpoint_of(stopped, saved, loaded), loaded is not None, what_it_lacks(run.path), is_aside)
+    is_aside, lacks = saved is not None and saved.is_aside, what_it_lacks(resumed.run.path)
+    return Beside(sides, given, checkpoint_of(stopped, saved, loaded), loaded is not None, lacks, is_aside)
 
 
 def checkpoint_of(killed: Seen, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:

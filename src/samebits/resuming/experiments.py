@@ -10,10 +10,10 @@ from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedErro
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.resuming.beside import Beside, Uninterrupted, checkpoint_of, laid_beside
+from samebits.resuming.beside import Beside, Recorded, checkpoint_of, laid_beside
 from samebits.resuming.missing import SEVERAL, in_one_object, likely, not_resumed, suspected, told
 from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
-from samebits.resuming.seen import Seen, loads_of, read_seen, what_was_loaded
+from samebits.resuming.seen import loads_of, what_was_loaded
 from samebits.resuming.tracks import First, Side, Start, position, tracks_of
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 from samebits.runfolder.notes import Lacks, Unseen, read_notes
@@ -27,7 +27,6 @@ _ASIDE = (
     "saved in another thread while the training continued: its content was changed meanwhile, and belongs to a "
     "later step than it says"
 )
-NEVER_REPEATS = "the script does not repeat even when it is not interrupted"
 
 
 def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
@@ -52,32 +51,34 @@ def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterato
     trouble = why_unjudgeable([run])
     if trouble is not None:
         raise trouble
-    whole = Uninterrupted(run, read_seen(run.path), tracks_of(run.folder.recordings()))
+    whole = Recorded(run)
     yield (found := replace(found, steps=whole.steps, is_whole=whole.is_whole))
     need_saves(request, whole.seen.steps_saved, whole.steps)
     for kill in kills(request, whole.seen.saved_in(), whole.steps):
         trial = _tried(request, pool, whole, kill)
+        location = trial.checkpoint.saved_at or trial.checkpoint.loaded_at
+        trial = replace(trial, missing=tuple(replace(one, location=location) for one in trial.missing))
         yield (found := replace(found, trials=(*found.trials, trial)))
         if trial.differs and not (request.at or request.kills):
             break
 
 
-def _tried(request: ResumeRequest, pool: RunPool, whole: Uninterrupted, kill: Kill) -> Trial:
-    killed = pool.run(killed_run(request, kill, str(whole.run.path)))
-    need_repeat(whole, killed)
+def _tried(request: ResumeRequest, pool: RunPool, whole: Recorded, kill: Kill) -> Trial:
+    run = pool.run(killed_run(request, kill, str(whole.run.path)))
+    need_repeat(whole, run)
     try:
-        if killed.trouble is not None:
-            raise killed.trouble
-        seen = read_seen(killed.path)
-        if not seen.stops:
+        if run.trouble is not None:
+            raise run.trouble
+        killed = Recorded(run)
+        if not killed.seen.stops:
             what = "within a save" if request.during_save else f"after step {kill.after}"
             raise ScriptFailedError(
-                f"the run that was to be stopped {what} {killed.described} before, after {killed.steps} steps",
-                f"the whole output is in {killed.folder.stderr}",
+                f"the run that was to be stopped {what} {run.described} before, after {run.steps} steps",
+                f"the whole output is in {run.folder.stderr}",
             )
-        return _Resumed(request, pool, whole, killed, seen).trial(kill.most)
+        return _Resumed(request, pool, whole, killed).trial(kill.most)
     finally:
-        for state in killed.path.glob("kept.*"):
+        for state in run.path.glob("kept.*"):
             remove(state)
 
 
@@ -109,14 +110,15 @@ def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None
             )
 
 
-def need_repeat(whole: Uninterrupted, again: Run) -> None:
+def need_repeat(whole: Recorded, again: Run) -> None:
     """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
     tracks = tracks_of(again.folder.recordings())
     sides = [Side(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
     found = [row for side in sides if (row := side.first_trained()) is not None]
     if found:
         raise SamebitsError(
-            f"{NEVER_REPEATS}: two runs with everything pinned diverge at step {min(found)}",
+            "the script does not repeat even when it is not interrupted: two runs with everything pinned diverge at "
+            f"step {min(found)}",
             "samebits check says why: fix that first; then the resume can be judged",
         )
 
@@ -125,40 +127,39 @@ class _Resumed:
     """A training that was killed, and the runs that resume from what it left, each with one thing more given back.
 
     Attributes:
-        given: what helped.
-        looked: the resumed run with that.
+        looked: the resumed run with what helped.
         lacks: what is held otherwise, and was not found to matter.
         refuted: what was given back as it had been, and changed nothing.
     """
 
     looked: Beside
 
-    def __init__(self, request: ResumeRequest, pool: RunPool, whole: Uninterrupted, killed: Run, seen: Seen) -> None:
-        self.request, self.pool, self.whole, self.killed, self.seen = request, pool, whole, killed, seen
+    def __init__(self, request: ResumeRequest, pool: RunPool, whole: Recorded, killed: Recorded) -> None:
+        self.request, self.pool, self.whole, self.killed = request, pool, whole, killed
         self.last: int | None = None
-        self.given = Restored(str(killed.path))
         self.runs: list[int] = []
         self.lacks: list[Lacks] = []
         self.refuted: set[State] = set()
 
     def trial(self, most: int | None) -> Trial:
         """The first of them, judged; where it differs, further ones say what it lacks."""
-        whole, seen = self.whole, self.seen
+        whole, seen = self.whole, self.killed.seen
         left = whole.steps - seen.last_save
         is_to_the_end = most is None and whole.is_whole
         self.last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
-        run = self._run(self.given)
+        given = Restored(str(self.killed.run.path))
+        resumed = self._run(given)
+        run = resumed.run
         after = max(stop.step for stop in seen.stops)
-        resumed = read_seen(run.path)
-        loaded = loads_of(seen, resumed)
-        trial = Trial(self.request.signal, after, seen.torn, runs=(self.killed.id, run.id), loaded=loaded)
+        loaded = loads_of(seen, resumed.seen)
+        trial = Trial(self.request.signal, after, seen.torn, runs=(self.killed.run.id, run.id), loaded=loaded)
         trouble = self._why_not(run, trial)
         if trouble is not None:
             return replace(trial, error=trouble)
-        looked = self._beside(run)
+        looked = laid_beside(whole, self.killed, resumed, given)
         if looked is None:
             # It ended well and trained nothing: for it, the training was over.
-            trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, resumed)))
+            trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, resumed.seen)))
             return _ended_too_early(trial, "takes no step at all", whole.steps - after - 1)
         self.looked, self.lacks = looked, looked.lacks
         start = looked.sides[0].start
@@ -186,7 +187,7 @@ class _Resumed:
     def _judged(self, trial: Trial, run: Run) -> Trial:
         """Whether every step agrees, and why not."""
         whole, looked = self.whole, self.looked
-        first = looked.first()
+        first = looked.first
         if first is None:
             # Every step agrees: does it also take as many? A run that was ended by us is no shorter than it was to be.
             side = looked.sides[0]
@@ -198,25 +199,19 @@ class _Resumed:
         if divergence.step > trial.killed_after:
             # The killed run has shown that the script repeats, as far as it went; another one shows the rest.
             need_repeat(whole, self.pool.run(again_run(self.request, divergence.step)))
-        missing = tuple(replace(one, location=looked.location) for one in self.missing())
-        return replace(
-            trial, divergence=divergence, missing=missing, runs=(*trial.runs, *self.runs), lacks=tuple(self.lacks)
-        )
+        missing, lacks = tuple(self.missing()), tuple(self.lacks)
+        return replace(trial, divergence=divergence, missing=missing, runs=(*trial.runs, *self.runs), lacks=lacks)
 
     def _not_resumed(self) -> Missing:
         """What is missing where the resumed run starts from the beginning."""
         looked = self.looked
         path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
         told = None if looked.is_loaded else min(self.request.saved_at, default=None)
-        found = not_resumed(looked.sides[0], path, Path(self.seen.torn).name, told)
-        return replace(found, location=looked.location)
+        return not_resumed(looked.sides[0], path, Path(self.killed.seen.torn).name, told)
 
-    def _run(self, restored: Restored, what: str = "") -> Run:
+    def _run(self, restored: Restored, what: str = "") -> Recorded:
         spec = resumed_run(self.request, self.last, restored, what)
-        return self.pool.run(spec, command=self.request.again)
-
-    def _beside(self, run: Run) -> Beside | None:
-        return laid_beside(self.whole, self.killed, self.seen, run, is_told=bool(self.request.saved_at))
+        return Recorded(self.pool.run(spec, command=self.request.again))
 
     def _why_not(self, run: Run, trial: Trial) -> SamebitsError | None:
         """Why a run that was to resume says nothing; a script that starts a second time may need to be told so."""
@@ -239,7 +234,7 @@ class _Resumed:
     def missing(self) -> list[Missing]:
         """What is missing, the first cause first."""
         found: dict[State, Missing] = {}
-        while (first := self.looked.first()) is not None:
+        while (first := self.looked.first) is not None:
             said = suspected(*first, {one.a.rank: one for one in self.looked.sides})
             torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
             if {"position", "parameters"} & {one.state for one in said}:
@@ -258,7 +253,7 @@ class _Resumed:
     def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
         """What explains the first difference, confirmed."""
         for one in said:
-            restored = self.looked.to_give_back(first, one, self.given)
+            restored = self.looked.to_give_back(first, one)
             if restored is None:
                 continue
             if self._helps(restored, one.state, first):
@@ -275,7 +270,7 @@ class _Resumed:
 
     def _narrowed(self, first: First, groups: Mapping[State, list[Lacks]], said: Sequence[Missing]) -> list[Missing]:
         """Each state by itself, the likely ones first; else everything."""
-        before = self.looked, self.given
+        before = self.looked
         tries = list(groups.items())
         # A buffer is of no use without the place to which it is filled.
         tries += [("replay", held) for held in in_one_object(groups)]
@@ -283,7 +278,7 @@ class _Resumed:
         tries += [(state, [one]) for state, own in groups.items() if state in SEVERAL and len(own) > 1 for one in own]
         for state, group in tries:
             if self._helps(self._with(group), state, first):
-                return [self._named(first, state, group, said, *before)]
+                return [self._named(first, state, group, said, before)]
         everything = [one for group in groups.values() for one in group]
         if len(groups) > 1 and self._helps(self._with(everything), "all that differs", first):
             # Only together: each of them is missing.
@@ -292,19 +287,19 @@ class _Resumed:
         return []
 
     def _named(
-        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], looked: Beside, given: Restored
+        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], before: Beside
     ) -> Missing:
         """Which one of several it is, by halves."""
-        best = self.looked, self.given
+        best = self.looked
         while state in SEVERAL and len(group) > 1:
             for half in (group[: len(group) // 2], group[len(group) // 2 :]):
-                self.looked, self.given = looked, given
-                if self._helps(self._with(half), state, first, best[0]):
-                    best, group = (self.looked, self.given), half
+                self.looked = before
+                if self._helps(self._with(half), state, first, best):
+                    best, group = self.looked, half
                     break
             else:
                 break
-        self.looked, self.given = best
+        self.looked = best
         self.lacks = [one for one in self.lacks if one not in group]
         # Of data that are known by their indices it was read what is wrong with them; this says where that comes from.
         by_data = next((one for one in said if one.state in ("epoch", "order", "position", "rank-state")), None)
@@ -313,30 +308,27 @@ class _Resumed:
         return Missing(state, told(group), group[0].rank, confirmed=True)
 
     def _with(self, lacks: Sequence[Lacks]) -> Restored:
-        paths = dict.fromkeys((*self.given.slots, *(one.path for one in lacks)))
-        return replace(self.given, slots=tuple(paths))
+        given = self.looked.given
+        return replace(given, slots=tuple(dict.fromkeys((*given.slots, *(one.path for one in lacks)))))
 
     def _helps(self, restored: Restored, what: str, first: First, best: Beside | None = None) -> bool:
         """Whether the training then agrees beyond that place, or as far as the best; what it was given then stays."""
         if len(self.runs) >= MOST_TRIES:
             return False
-        run = self._run(restored, what)
-        self.runs.append(run.id)
-        looked = self._beside(run) if run.succeeded else None
+        resumed = self._run(restored, what)
+        self.runs.append(resumed.run.id)
+        looked = laid_beside(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
         if looked is None or looked.sides[0].start.step != self.looked.sides[0].start.step:
             return False
-        place = looked.place
-        if place is not None and place <= position(first):
+        place = position(looked.first)
+        if place <= position(first) or (best is not None and place < position(best.first)):
             return False
-        if place is not None and best is not None and (best.place is None or place < best.place):
-            return False
-        self.looked, self.given = looked, restored
+        self.looked = looked
         return True
 
 
 def _ended_too_early(trial: Trial, what: str, left: int) -> Trial:
-    evidence = f"{what}, and {left} were left"
-    return replace(trial, missing=(Missing("epoch", evidence, location=trial.checkpoint.saved_at),))
+    return replace(trial, missing=(Missing("epoch", f"{what}, and {left} were left"),))
 
 
 def _hint_for_failure(run: Run, torn: str, has_with: bool) -> str:

@@ -151,11 +151,11 @@ def _loaded_before(killed: Seen, resumed: Seen) -> list[tuple[Saved, Loaded]]:
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
     """The last save of that file: by its path and time, else by its time, else by its path."""
-    later = [save for save in saves if save.steps > 0]
-    own = [save for save in later if load.path and save.path == load.path]
-    same = [save for save in later if load.time and save.time == load.time]
-    ways = [save for save in own if save in same], same, own
-    return next((way[-1] for way in ways if way), None)
+
+    def alike(save: Saved) -> tuple[bool, bool]:
+        return load.time != "" and save.time == load.time, load.path != "" and save.path == load.path
+
+    return max((save for save in reversed(saves) if save.steps > 0 and any(alike(save))), key=alike, default=None)
 
 
 def what_it_lacks(folder: Path) -> list[Lacks]:

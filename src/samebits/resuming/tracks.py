@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from samebits.comparison.locate import Divergence, Position, divergence_in
+from samebits.comparison.locate import Divergence, divergence_in
 from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.spec import AVERAGED
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
@@ -261,10 +262,9 @@ def earliest_difference(sides: Sequence[Side]) -> First | None:
     return min(found, key=lambda one: (*position(one), one[2].rank), default=None)
 
 
-def position(first: First) -> Position:
-    """For telling which of two places comes first."""
-    _, row, divergence = first
-    return row, divergence.position[1]
+def position(first: First | None) -> tuple[float, int]:
+    """For telling which of two places comes first; where there is none, it lies behind all."""
+    return (math.inf, 0) if first is None else (first[1], first[2].position[1])
 
 
 def count_of(numbered: Digests) -> int:
