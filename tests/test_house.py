@@ -27,7 +27,7 @@ BUDGET = {
     "checking": 4700,
     "cli": 1200,
     "comparison": 1600,
-    "data": 1900,
+    "data": 1850,
     "factors": 5150,
     "fixing": 1600,
     "integrations": 1350,
@@ -41,7 +41,7 @@ BUDGET = {
     "resuming": 1550,
     "rng": 800,
     "runfolder": 2100,
-    "state": 1500,
+    "state": 1450,
     "testing": 650,
     "workspace": 875,
 }
