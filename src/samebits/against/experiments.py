@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import distance_of_results
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Setting
-from samebits.launch.command import Command, is_python
+from samebits.launch.command import is_python
 from samebits.replay.runner import replay
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
@@ -35,30 +35,19 @@ WITHOUT_XXHASH = "SAMEBITS_WITHOUT_XXHASH"
 # Of torch's own operations; others have a namespace of their own.
 _TORCHS = ("aten", "prims", "prim", "torch", "c10d", "quantized", "mkldnn", "onednn", "_c10d_functional", "inductor")
 
-
-@dataclass(frozen=True)
-class Setup:
-    """An interpreter, and the command under it."""
-
-    interpreter: Interpreter
-    command: Command
-
-
 SideName = Literal["here", "there"]
-Sides = dict[SideName, Setup]
+Sides = dict[SideName, Interpreter]
 
 
 def sides_of(request: CheckRequest, given: str) -> Sides:
     """The interpreter of the command, and the other one."""
-    argv = request.command.argv
-    if not (argv[0].endswith(".py") or is_python(argv[0])):
+    own = request.command.argv[0]
+    if not is_python(own):
         raise UsageError(
-            f"--against needs a command that starts Python, got {argv[0]!r}",
+            f"--against needs a command that starts Python, got {own!r}",
             "give a script, or python -m package: samebits check --against PYTHON train.py",
         )
-    there = find_interpreter(given)
-    other = replace(request.command, argv=(there.path, *argv[1:]))
-    return {"here": Setup(find_interpreter(argv[0]), request.command), "there": Setup(there, other)}
+    return {"here": find_interpreter(own), "there": find_interpreter(given)}
 
 
 def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
@@ -83,7 +72,7 @@ def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
 @contextmanager
 def _digesting_alike(sides: Sides) -> Iterator[None]:
     """Where one side has no xxhash, neither uses it: digests of two kinds cannot be compared."""
-    if all(side.interpreter.has_xxhash for side in sides.values()):
+    if all(side.has_xxhash for side in sides.values()):
         yield
         return
     os.environ[WITHOUT_XXHASH] = "1"
@@ -148,7 +137,7 @@ class _Crossing:
         place = self.pool.compare(a, b)
         if place is not None:
             raise UndecidedError(
-                f"under {self._path(side)} the script alone does not repeat: runs {a.id} and {b.id} diverge "
+                f"under {self.sides[side].path} the script alone does not repeat: runs {a.id} and {b.id} diverge "
                 f"at step {place.step}, in {place.stream}, with everything held still",
                 "first: samebits check, with that interpreter, says why",
             )
@@ -156,7 +145,8 @@ class _Crossing:
     def _run(self, side: SideName, role: str, last: int | None, must_work: bool = True, **more: Any) -> Run:
         held = {name: Setting("pinned") for name in self.pins}
         spec = RunSpec(role, {**held, **self.request.pins}, self.request.seed, stop_after=last, **more)
-        run = self.pool.run(spec, command=self.sides[side].command)
+        command = self.request.command
+        run = self.pool.run(spec, replace(command, argv=(self.sides[side].path, *command.argv[1:])))
         if side == "there":
             self.there_runs.append(run.id)
         if must_work:
@@ -166,10 +156,7 @@ class _Crossing:
     def _need_work(self, run: Run, side: SideName) -> None:
         trouble = why_unjudgeable([run])
         if trouble is not None:
-            raise type(trouble)(f"under {self._path(side)} {trouble.message}", trouble.hint)
-
-    def _path(self, side: SideName) -> str:
-        return self.sides[side].interpreter.path
+            raise type(trouble)(f"under {self.sides[side].path} {trouble.message}", trouble.hint)
 
     # ---- the operation
 
@@ -198,7 +185,7 @@ class _Crossing:
         if not operands.exists():
             return across
         apart = distance_of_results(operands, others) if others.exists() else None
-        here, there = (replay(run.folder, operands, python=self._path(side)) for side in self.sides)
+        here, there = (replay(run.folder, operands, python=self.sides[side].path) for side in self.sides)
         return replace(across, distance=apart, here=here, there=there)
 
     # ---- the answer
@@ -206,7 +193,7 @@ class _Crossing:
     def found(self, error: SamebitsError | None = None, signal: int | None = None) -> Crossing:
         """What is known by now."""
         runs = self.pool.runs
-        here, there = (side.interpreter for side in self.sides.values())
+        here, there = self.sides.values()
         streams = streams_of(run.folder.recordings() for run in self.compared) if self.compared else ()
         steps = 0 if self.compared is None else min(run.steps for run in self.compared)
         kind: VerdictKind = "different" if self.divergent is not None else "undecided" if error is not None else "same"
@@ -237,7 +224,7 @@ class _Crossing:
         namespace = self.across.mismatch.row.kind.op.partition("::")[0]
         if namespace in _TORCHS:
             return ("torch",)
-        return tuple(name for side in self.sides.values() for name in side.interpreter.imports.get(namespace, ()))
+        return tuple(name for side in self.sides.values() for name in side.imports.get(namespace, ()))
 
     def _imported(self) -> set[str]:
         files = {path for run in self.pool.runs for path in (*run.facts.files, run.facts.script) if path}
@@ -249,7 +236,7 @@ def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
     a, b = _names_in_optimizer(here), _names_in_optimizer(there)
     for side, own, other in ((sides["here"], a, b), (sides["there"], b, a)):
         if other and (extra := [name for name in own if name not in other]):
-            yield f"only {side.interpreter.path} keeps {listed(extra)} of an optimizer; that is not compared"
+            yield f"only {side.path} keeps {listed(extra)} of an optimizer; that is not compared"
 
 
 def _names_in_optimizer(run: Run) -> tuple[str, ...]:

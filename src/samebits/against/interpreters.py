@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from samebits.base.errors import CommandNotFoundError, InjectionError, NoTorchError, UsageError
+from samebits.base.records import from_data
 
 OLDEST = (3, 10)
 _SECONDS = 120.0
@@ -20,25 +21,27 @@ _MOST_SAID = 120
 _MARK = "samebits-answer:"
 # Read by any Python 3; what is asked for is known without importing a package.
 _QUESTION = f"""
-import json, sys
-answer = {{"version": list(sys.version_info[:3])}}
+import json, re, sys
+answer = {{"python": ".".join(map(str, sys.version_info[:3]))}}
 if sys.version_info >= {OLDEST}:
     from importlib import metadata
     from importlib.util import find_spec
-    own = {{}}
-    for one in metadata.distributions():
-        name = one.metadata["Name"]
-        if name and name.lower().replace("_", "-") not in own:
-            needs = [word for word in one.requires or () if "extra ==" not in word]
-            own[name.lower().replace("_", "-")] = [one.version, needs]
-    answer["packages"] = own
-    answer["imports"] = {{name: list(set(dists)) for name, dists in metadata.packages_distributions().items()}}
-    answer["has"] = ["torch"] if find_spec("torch") else []
+    def own(word):  # nvidia-cublas, of nvidia_cublas (==12.8); sys_platform == "linux"
+        return re.match(r"[\\w.-]*", word)[0].lower().replace("_", "-")
+    named = [one for one in metadata.distributions() if one.metadata["Name"]]
+    # Of several under one name the first one counts.
+    dists = {{own(one.metadata["Name"]): one for one in reversed(named)}}
+    answer["packages"] = {{name: one.version for name, one in dists.items()}}
+    needs = {{name: [word for word in one.requires or () if "extra ==" not in word] for name, one in dists.items()}}
+    answer["requires"] = {{name: list(map(own, words)) for name, words in needs.items()}}
+    imports = metadata.packages_distributions()
+    answer["imports"] = {{name: list(set(map(own, owners))) for name, owners in imports.items()}}
+    answer["has_torch"] = find_spec("torch") is not None
     try:
         from xxhash import xxh3_64_intdigest
-        answer["has"].append("xxhash")
+        answer["has_xxhash"] = True
     except ImportError:  # also where it is there, and cannot be used
-        pass
+        answer["has_xxhash"] = False
 print({_MARK!r} + json.dumps(answer))
 """
 
@@ -86,20 +89,13 @@ def find_interpreter(given: str) -> Interpreter:
     """The interpreter at a path, or of that name in PATH, with torch; the folder of a virtual environment will do."""
     path = _path_of(given)
     answer = _asked(path, given)
-    python = ".".join(map(str, answer["version"]))
-    if tuple(answer["version"]) < OLDEST:
+    python = answer["python"]
+    if "packages" not in answer:
         oldest = ".".join(map(str, OLDEST))
         raise InjectionError(f"{given} is Python {python}, and samebits needs {oldest} or newer", "give a newer one")
-    if "torch" not in answer["has"]:
+    if not answer["has_torch"]:
         raise NoTorchError(f"{given} (Python {python}) has no torch", f"{path} -m pip install torch")
-    return Interpreter(
-        path,
-        python,
-        {name: version for name, (version, _) in answer["packages"].items()},
-        {name: tuple(map(_name_of, needs)) for name, (_, needs) in answer["packages"].items()},
-        {name: tuple(_name_of(one) for one in owners) for name, owners in answer["imports"].items()},
-        "xxhash" in answer["has"],
-    )
+    return from_data(Interpreter, {**answer, "path": path})
 
 
 def _path_of(given: str) -> str:
@@ -128,12 +124,6 @@ def _asked(path: str, given: str) -> dict[str, Any]:
     if answer is None:
         raise UsageError(f"{given} is not a Python interpreter: {why}", "give a Python: env/bin/python")
     return dict(json.loads(answer.removeprefix(_MARK)))
-
-
-def _name_of(requirement: str) -> str:
-    """`nvidia-cublas` of `nvidia_cublas (==12.8); sys_platform == "linux"`."""
-    end = next((at for at, letter in enumerate(requirement) if not (letter.isalnum() or letter in "-_.")), None)
-    return requirement[:end].lower().replace("_", "-")
 
 
 def differing_packages(
