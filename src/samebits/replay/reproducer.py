@@ -10,7 +10,6 @@ import base64
 import pprint
 import re
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 
 from samebits.base.errors import RecordingError
@@ -52,6 +51,7 @@ sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != HER
 import argparse
 import base64
 import ctypes
+import functools
 import hashlib
 import json
 import operator
@@ -71,7 +71,6 @@ import torch
 SETTINGS, VIEWS, DEVICE = CALL["settings"], CALL["views"], CALL["device"]
 # The device's part of torch.
 OWN = getattr(torch, torch.device(DEVICE).type)
-GENERATORS = {{}}
 # What a call may name.
 NAMED = {{str(v): v for v in vars(torch).values() if isinstance(v, (torch.dtype, torch.layout, torch.memory_format))}}
 
@@ -136,7 +135,7 @@ def value(argument, t):
         return torch.device(given)
     if kind == "generator":
         return generator()
-    raise SystemExit(f"it was called with something that cannot be written down: {{given}}")
+    raise SystemExit(f"it was called with something that cannot be written down: {{' '.join(str(given).split())}}")
 
 
 def call(t):
@@ -173,11 +172,12 @@ def inputs_from(raw, shift=0):
     return inputs
 
 
+@functools.cache
 def generator():
     """The one that it draws from."""
     device = torch.device(CALL["drawn_on"])
     if CALL["has_generator"]:
-        return GENERATORS.setdefault(str(device), torch.Generator(device))
+        return torch.Generator(device)
     if device.type == "cpu":
         return torch.default_generator
     getattr(torch, device.type).init()
@@ -315,7 +315,7 @@ def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
     """The script for a call that `agent.ops.operands` kept, with its tensors in a file of the run's folder.
 
     Raises:
-        ValueError: the call holds something that cannot be written down, or that no run has kept.
+        ValueError: the call holds something that no run has kept.
         RecordingError: the file cannot be read.
     """
     place_in(tensors)
@@ -362,14 +362,3 @@ def _refuse_foreign(call: KeptCall) -> None:
         foreign.append(f"set_num_threads{threads}")
     if foreign:
         raise ValueError(f"{foreign[0]!r} is nothing that samebits keeps")
-    unknown = next(filter(None, map(_unknown, (*call.arguments, *call.keywords.values()))), None)
-    if unknown is not None:
-        raise ValueError(f"it was called with something that cannot be written down: {unknown}")
-
-
-def _unknown(argument: Mapping[str, object]) -> object:
-    """What an argument holds that has no form in JSON; None where there is nothing of the kind."""
-    inner = argument.get("list")
-    if isinstance(inner, list):
-        return next(filter(None, map(_unknown, inner)), None)
-    return argument.get("unknown")

@@ -128,9 +128,7 @@ def _run(script: Path, python: str, times: int) -> Replay:
         raise SamebitsError(f"cannot start {python}: {error.strerror}", "was its environment removed?") from error
     if code:
         return Replay(script, failure=(err.strip().splitlines() or ["it failed"])[-1])
-    answer = json.loads(out.splitlines()[-1])
-    conditions = from_data(tuple[Condition, ...], answer["conditions"])
-    return Replay(script, conditions, answer["distinct"], answer["gives_recorded"])
+    return from_data(Replay, {"script": str(script), **json.loads(out.splitlines()[-1])})
 
 
 def _called(words: list[str]) -> tuple[int, str, str]:
