@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from samebits.base.errors import DigestError, SamebitsError
+from samebits.base.errors import DigestError
 from samebits.locking.digests import TRACE_DIGITS, Digested
 from samebits.locking.entries import END, Locked, Row
 from samebits.locking.verdict import EnvironmentDifference, LockDivergence
@@ -38,6 +38,10 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         recordings: of the run, at least one.
         is_whole: it ended by itself, or where it was to end; otherwise what it lacks says nothing.
         most_steps: how many were locked, without an end; 0 where all were.
+
+    Raises:
+        DigestError: the two cannot be compared.
+        RecordingError: the recording is not what was written.
     """
     own = Digested(recordings, most_steps)
     if own.definition != locked.digest:
@@ -68,16 +72,6 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
     row = next((row for row in locked.rows if row.at == END), None)
     place = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
     return HeldAgainst(_with_streams(place, own, row, own.end()), True, common)
-
-
-def held_if_comparable(
-    locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int
-) -> HeldAgainst | None:
-    """The same; None where the two cannot be compared."""
-    try:
-        return held_against(locked, recordings, is_whole, most_steps)
-    except SamebitsError:
-        return None
 
 
 def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:

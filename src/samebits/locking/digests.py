@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from samebits.comparison.streams import streams_of
 from samebits.locking.entries import END, Locked, Row
 from samebits.runfolder.steps import COMPARED, Column, Recording
 
@@ -41,11 +42,6 @@ class Digested:
         """Of everything up to a row; of what ended before, all of it."""
         roots = [(one.rank, one.root(min(row, self._rows(one) - 1)) or b"") for one in self.recordings]
         return roots[0][1].hex() if len(roots) == 1 else _combined(roots, 8)
-
-    def streams(self) -> tuple[str, ...]:
-        """Those that any of them holds, in their order."""
-        found = {stream for recording in self.recordings for stream in recording.streams()}
-        return tuple(stream for stream in COMPARED if stream in found)
 
     def row(self, step: int) -> Row:
         """What is kept of one step."""
@@ -98,7 +94,7 @@ def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
         own.steps,
         own.root,
         tuple(row for row in rows if row is not None),
-        own.streams(),
+        streams_of([recordings]),
         lines if len(lines) <= MOST_RECORDINGS else (),
         stride,
         "".join(own.root_at(step)[:TRACE_DIGITS] for step in range(0, own.steps, stride)),
@@ -111,8 +107,7 @@ def kept_steps(count: int) -> list[int]:
     >>> kept_steps(11)
     [0, 1, 2, 4, 8, 10]
     """
-    doubled = [0, *(2**power for power in range(count.bit_length()) if 2**power < count)]
-    return sorted({*doubled, count - 1}) if count else []
+    return sorted({0, *(2**power for power in range((count - 1).bit_length())), count - 1}) if count else []
 
 
 def _digest_of(column: Column) -> bytes:

@@ -174,7 +174,10 @@ def _read(text: str) -> Lockfile:
                 "keep the tables of both sides where they are different ones; where both have the same one, keep "
                 "either, and lock it again",
             )
-    content = _tables_in(text)
+    try:
+        content = dict(toml_reader().loads(text))
+    except ValueError as error:
+        raise LockfileError(f"is cut off, damaged, or was edited: {error}") from error
     schema, _, number_of = str(content.pop("schema", "")).partition("/")
     if schema != "samebits.lockfile" or not number_of.isdecimal():
         raise LockfileError("is not a samebits lockfile: it does not name its schema")
@@ -191,17 +194,6 @@ def _read(text: str) -> Lockfile:
     if trouble:
         raise LockfileError(f"is cut off, or was edited: {trouble}")
     return found
-
-
-def _tables_in(text: str) -> dict[str, Any]:
-    try:
-        toml = toml_reader()
-    except ValueError as error:
-        raise LockfileError(f"cannot be read: {error}", "pip install tomli") from error
-    try:
-        return dict(toml.loads(text))
-    except ValueError as error:
-        raise LockfileError(f"is cut off, damaged, or was edited: {error}") from error
 
 
 def _contradictions(content: Mapping[str, object], found: Lockfile) -> Iterator[str]:

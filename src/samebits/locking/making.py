@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
 from samebits.locking.code import code_of, files_in
-from samebits.locking.comparing import held_if_comparable
+from samebits.locking.comparing import held_against
 from samebits.locking.digests import expected_of
 from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
@@ -33,15 +34,7 @@ _CONTROLS = ("control", "control again")
 
 @dataclass(frozen=True)
 class LockRequest(RunOptions):
-    """The command to lock, as it was typed.
-
-    Attributes:
-        name: of the entry; empty for the name of the script.
-        data: paths that have to be as they are.
-        artifacts: paths of files that the run makes.
-        quick, no_check: whether it repeats is made sure by a quick check, or not at all.
-        replace: discard what is locked under that name, whatever it was.
-    """
+    """The command to lock, in words; what the other fields mean, `samebits.lock` says."""
 
     words: tuple[str, ...]
     lockfile: Path
@@ -89,19 +82,16 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     if not request.lockfile.parent.is_dir():
         where = f"there is no folder {request.lockfile.parent} for the lockfile"
         raise LockfileError(where, "make it, or choose another one")
-    if request.lockfile.exists():
-        _need_the_same(Lockfile.load(request.lockfile), name, entry, request.replace)
+    before = Lockfile.load(request.lockfile) if request.lockfile.exists() else Lockfile()
+    _need_the_same(before, name, entry, request.replace)
     found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
     found = lock_entry(found, entry, request.runs_of(entry), request.repeats, around)
     if found.locked is None:
         return found
-    before = Lockfile()
 
     def change(now: Lockfile) -> Lockfile:
-        nonlocal before
         # Another process may have written meanwhile.
         _need_the_same(now, name, entry, request.replace)
-        before = now
         return changed(now, found, entry, request.replace)
 
     update(request.lockfile, change)
@@ -109,8 +99,10 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
     home = None if known is None else before.home_of(found.environment, known.on)
     if known is None or home is None or found.folder is None:
         return found
-    held = held_if_comparable(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
-    return replace(found, is_new=False, changed=None if held is None else held.divergence)
+    with suppress(SamebitsError):
+        held = held_against(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
+        found = replace(found, changed=held.divergence)
+    return replace(found, is_new=False)
 
 
 def lock_entry(

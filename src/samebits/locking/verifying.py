@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,14 +27,7 @@ from samebits.comparison.locate import first_divergence
 from samebits.factors.pinning import settings_from
 from samebits.launch.supervised import unentered
 from samebits.locking.code import changes_since, code_of, files_in
-from samebits.locking.comparing import (
-    HeldAgainst,
-    differences,
-    differing_files,
-    held_against,
-    held_if_comparable,
-    nearest,
-)
+from samebits.locking.comparing import HeldAgainst, differences, differing_files, held_against, nearest
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
@@ -47,13 +41,7 @@ _NOT_WRITTEN = "not written: the command does not repeat, so it is not locked"
 
 @dataclass(frozen=True)
 class VerifyRequest(RunOptions):
-    """The entries to verify; no names are all.
-
-    Attributes:
-        recording: one that is there already, instead of runs; None runs the commands.
-        update: write what is other here, and what was never locked for this environment.
-        update_new_only: write only what was never locked for this environment.
-    """
+    """The entries to verify; what its fields mean, `samebits.verify` says."""
 
     lockfile: Path
     names: tuple[str, ...] = ()
@@ -197,13 +185,12 @@ def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
     alike: list[str] = []
     own: tuple[LockDivergence, ...] = ()
     for name, locked in entry.on.items():
-        held = held_if_comparable(locked, ran.recordings, ran.is_whole, entry.max_steps)
-        if held is None:
-            continue
-        if held.divergence is not None:
-            own = (held.divergence,) if name == found.home else own
-        elif held.reaches_end and not differing_files(locked.artifacts, ran.artifacts, "artifact"):
-            alike.append(name)
+        with suppress(SamebitsError):
+            held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
+            if held.divergence is not None:
+                own = (held.divergence,) if name == found.home else own
+            elif held.reaches_end and not differing_files(locked.artifacts, ran.artifacts, "artifact"):
+                alike.append(name)
     agrees_with = found.home if found.home in alike else next(iter(alike), "")
     return replace(found, kind="unknown", divergences=own, agrees_with=agrees_with)
 
