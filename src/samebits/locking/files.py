@@ -66,13 +66,6 @@ def _of_file(path: Path) -> str:
 def _files_in(folder: Path) -> Iterator[Path]:
     for where, folders, names in os.walk(folder, followlinks=True):
         # A link to a folder that it lies in has no end.
-        folders[:] = sorted(name for name in folders if not _leads_back(where, name))
+        here = Path(where).resolve()
+        folders[:] = sorted(name for name in folders if not here.is_relative_to(Path(where, name).resolve()))
         yield from (Path(where, name) for name in sorted(names))
-
-
-def _leads_back(where: str, name: str) -> bool:
-    path = os.path.join(where, name)
-    if not os.path.islink(path):
-        return False
-    here = os.path.realpath(where) + os.sep
-    return here.startswith(os.path.realpath(path) + os.sep)
