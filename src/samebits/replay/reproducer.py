@@ -98,11 +98,8 @@ def as_it_lay(name, raw, shift):
     room = torch.empty(reach + 64, dtype=dtype, device=look["device"])
     skip = ((look["alignment"] + shift) - room.data_ptr()) % 64 // room.itemsize
     tensor = torch.as_strided(room, shape, stride, skip)
-    if 0 in stride:
-        once = [slice(0, 1) if s == 0 else slice(None) for s in stride]
-        tensor[tuple(once)].copy_(dense[tuple(once)])
-    else:
-        tensor.copy_(dense)
+    once = tuple(slice(0, 1) if s == 0 else slice(None) for s in stride)
+    tensor[once].copy_(dense[once])
     return tensor
 
 
