@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from samebits.lint.findings import Finding
-from samebits.lint.following import Following
-from samebits.lint.hash_order import CHOOSING, HEAPS, ORDERING, taken_by, uses_in
+from samebits.lint.hash_order import CHOOSING, ORDERING, taken_by, uses_in
 from samebits.lint.project import Project, remembered
 from samebits.lint.source import Source, last_name
 
@@ -20,8 +19,6 @@ _HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setd
 _SET_NAMES = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
 # What they make is found by keys, or is one thing: the order is lost, or somebody else's business.
 _UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", "hash", "id", *CHOOSING}
-# Give what hashes by its address.
-_OBJECTS = {f"{named}{kind}" for named in ("", "named_") for kind in ("parameters", "buffers", "modules", "children")}
 _NAMES = re.compile(r"seed|bucket|fold|split", re.IGNORECASE)
 
 
@@ -37,19 +34,13 @@ def set_orders(project: Project, source: Source) -> list[tuple[ast.AST, Finding]
     """The uses of such orders in a file, each with its place, knowing the files that it imports."""
     imports = sorted(project.imports_of(source), key=lambda one: one.path)
     names = {one: _set_names(project, one) for one in (source, *imports)}
-    ordered = [*_ordered(source, set[str]().union(*names.values()))]
-    said = {last_name(part) for part, _ in ordered}
-    others = [one for one in imports if said & names[one]]
-    following, has_objects = Following(project), any(_OBJECTS & one.methods.keys() for one in (source, *others))
-    is_worth_it = _has_numbers(source) or any(
-        has_objects or _is_summed(source, taker) or any(following.uses(source, one, "set") for one in sets_taken(taker))
-        for _, taker in ordered
-    )
-    return [*uses_in(source, project.flow(source, *others))] if is_worth_it else []
+    ordered = {last_name(part) for part in _ordered(source, set[str]().union(*names.values()))}
+    is_worth_it = ordered or source.words & {"hash", "id"}
+    return [*uses_in(source, project.flow(source, *(one for one in imports if ordered & names[one])))] if is_worth_it else []
 
 
-def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Whatever makes a set, or is called as one is, where something takes its members in their order; and what does."""
+def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
+    """Whatever makes a set, or is called as one is, where something takes its members in their order."""
     made = [*source.every(ast.Set, ast.SetComp)]
     made += [one for name in {*_SET_NAMES, *known} for one in source.named[name]]
     for part in made:
@@ -57,32 +48,10 @@ def _ordered(source: Source, known: set[str]) -> Iterator[tuple[ast.AST, ast.AST
         for outer in source.around(part):
             is_ordering = isinstance(outer, ast.Call) and last_name(outer.func) in ORDERING
             if is_ordering or inner in taken_by(outer):
-                yield part, outer
+                yield part
             if isinstance(outer, ast.stmt):
                 break
             inner = outer
-
-
-def _has_numbers(source: Source) -> bool:
-    """Whether a hash or an address may become a number that matters, or order something."""
-    calls = [call for name in ("hash", "id") for call in source.calls[name]]
-    kept = {last_name(target) for call in calls for one in _assigned(source, call) for target in one.targets}
-    mentions = [*calls, *(node for name in kept for node in source.named[name])]
-    keys = [one.value for one in source.every(ast.keyword) if one.arg == "key" and last_name(one.value) == "id"]
-    return bool(keys) or any(is_number(source, one) or _orders_by(source, one) for one in mentions)
-
-
-def _assigned(source: Source, node: ast.AST) -> list[ast.Assign]:
-    return [one for one in source.around(node) if isinstance(one, ast.Assign)]
-
-
-def _orders_by(source: Source, node: ast.AST) -> bool:
-    """Whether it stands in a key to order by, or in what a heap is given."""
-    return any(
-        (isinstance(one, ast.keyword) and one.arg == "key")
-        or (isinstance(one, ast.Call) and last_name(one.func) in HEAPS)
-        for one in source.around(node)
-    )
 
 
 def is_number(source: Source, node: ast.AST) -> bool:
@@ -98,10 +67,6 @@ def is_number(source: Source, node: ast.AST) -> bool:
             case ast.stmt():
                 return False
     return False
-
-
-def _is_summed(source: Source, node: ast.AST) -> bool:
-    return any(isinstance(one, ast.Call) and last_name(one.func) == "sum" for one in (node, *source.around(node)))
 
 
 @remembered
