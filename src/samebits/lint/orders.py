@@ -35,8 +35,9 @@ def set_orders(project: Project, source: Source) -> list[tuple[ast.AST, Finding]
     imports = sorted(project.imports_of(source), key=lambda one: one.path)
     names = {one: _set_names(project, one) for one in (source, *imports)}
     ordered = {last_name(part) for part in _ordered(source, set[str]().union(*names.values()))}
+    others = [one for one in imports if ordered & names[one]]
     is_worth_it = ordered or source.words & {"hash", "id"}
-    return [*uses_in(source, project.flow(source, *(one for one in imports if ordered & names[one])))] if is_worth_it else []
+    return [*uses_in(source, project.flow(source, *others))] if is_worth_it else []
 
 
 def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
