@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, NoCureError, Original
-from samebits.fixing.openings import Opening, name_of
+from samebits.fixing.openings import Opening, first_line, name_of
 from samebits.lint.environment import meant, settings
 from samebits.lint.flow import Flow
 from samebits.lint.hash_order import taken_by
@@ -80,15 +81,7 @@ class Sources:
     """
 
     def __init__(self, read: Callable[[str], Original], paths: Iterable[str] = ()) -> None:
-        self._read, self._paths = read, [*paths]
-        self._known: dict[str, Original] = {}
-        self._flow: Flow | None = None
-
-    def of(self, path: str) -> Original:
-        """The file at a path."""
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
+        self.of, self._paths = cache(read), [*paths]
 
     def script(self, wanted: Wanted) -> Original:
         """The script that is run."""
@@ -98,7 +91,7 @@ class Sources:
 
     def all(self) -> Iterator[Original]:
         """Those of the program that can be read."""
-        for path in dict.fromkeys([*self._paths, *self._known]):
+        for path in self._paths:
             try:
                 yield self.of(path)
             except NoCureError:
@@ -113,12 +106,10 @@ class Sources:
             raise NoCureError(f"{site.place} is another line than the one that ran: {site.noted.strip()}")
         return own
 
-    @property
+    @cached_property
     def flow(self) -> Flow:
         """What expressions of all files may be."""
-        if self._flow is None:
-            self._flow = Flow([one.source for one in self.all()])
-        return self._flow
+        return Flow([one.source for one in self.all()])
 
 
 # ---- places
@@ -148,11 +139,13 @@ def wrapped(own: Original, node: ast.AST, before: str, after: str) -> list[Edit]
     return [Edit(start, start, before), Edit(stop, stop, after)]
 
 
-def given_too(own: Original, call: ast.Call, argument: str) -> Edit:
-    """A further argument of a call, behind the last one."""
+def with_argument(own: Original, call: ast.Call, name: str, value: str, position: int = 99) -> Edit:
+    """An argument of a call with another value; where it is left out, behind the last one."""
+    if given := argument(call, name, position):
+        return Edit(*own.span(given), value)
     last = max((own.span(one)[1] for one in (*call.args, *call.keywords)), default=0)
     at = last or own.span(call)[1] - 1
-    return Edit(at, at, f", {argument}" if last else argument)
+    return Edit(at, at, f", {name}={value}" if last else f"{name}={value}")
 
 
 def renamed(own: Original, name: ast.AST, new: str) -> Edit:
@@ -172,10 +165,8 @@ def sort_listing(files: Sources, wanted: Wanted) -> Cure:
     edits: dict[str, list[Edit]] = {}
     for site in (wanted.place, *wanted.others):
         own = files.at(site)
-        is_walk = wanted.called.endswith("walk")
-        one = Wanted(wanted.factor, site, wanted.called)
-        sort = _sort_walk if is_walk else _sort_call
-        for call in _called_at(own, one, {"walk", "fwalk"} if is_walk else _LISTINGS):
+        sort, names = (_sort_walk, {"walk", "fwalk"}) if wanted.called.endswith("walk") else (_sort_call, _LISTINGS)
+        for call in _called_at(own, replace(wanted, site=site), names):
             edits.setdefault(own.path, []).extend(sort(own, call))
     return Cure(edits, "sorts the listing", _ANOTHER_ORDER)
 
@@ -211,7 +202,7 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
         if first.lineno == loop.lineno:
             raise NoCureError("the loop is written on one line")
         indent = own.lines[first.lineno - 1][: first.col_offset]
-        start = own.offset(min([first.lineno, *(one.lineno for one in getattr(first, "decorator_list", []))]))
+        start = own.offset(first_line(first))
         return [Edit(start, start, "".join(f"{indent}{name}.sort()\n" for name in names))]
     made = own.source.parents[loop]
     inner = [one.iter for one in getattr(made, "generators", ()) if last_name(one.iter) in names]
@@ -323,11 +314,7 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
         if len(call.args) != 1 or call.keywords:
             raise NoCureError("the call has a time limit, which would be lost")
         if files.flow.of(call.args[0]).kind == "set":
-            if isinstance(call.args[0], ast.Name):
-                for made in _made(own, call.args[0]):
-                    edits += _as_keys(own, made)
-            else:
-                edits += _as_keys(own, call.args[0])
+            edits += (edit for made in _made(own, call.args[0]) for edit in _as_keys(own, made))
         (start, stop), (first, last) = own.span(call), own.span(call.args[0])
         if isinstance(call.args[0], ast.GeneratorExp):
             # All tasks are started before the first one is waited for.
@@ -339,6 +326,8 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
 
 
 # ---- settings
+
+_OTHER_KERNELS = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"
 
 
 def _setting(files: Sources, wanted: Wanted, call: str, does: str, effect: str) -> Cure:
@@ -357,17 +346,16 @@ def fixed_threads(files: Sources, wanted: Wanted) -> Cure:
 
 def deterministic(files: Sources, wanted: Wanted) -> Cure:
     """`True` where a line switches deterministic algorithms off or asks for warnings; the call where there is none."""
-    effect = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"
     if wanted.site is None:
         if wanted.called:
             raise NoCureError(f"with deterministic algorithms torch refuses {wanted.called.partition(',')[0]}")
         does = "asks for deterministic kernels"
-        return _setting(files, wanted, "use_deterministic_algorithms(True)", does, effect)
+        return _setting(files, wanted, "use_deterministic_algorithms(True)", does, _OTHER_KERNELS)
     own, edits = files.at(wanted.site), list[Edit]()
     for call in _called_at(own, wanted, ("use_deterministic_algorithms",)):
         (_, first), (_, stop) = own.span(call.func), own.span(call)
         edits.append(Edit(first, stop, "(True)"))
-    return Cure({own.path: edits}, "asks for deterministic kernels", effect)
+    return Cure({own.path: edits}, "asks for deterministic kernels", _OTHER_KERNELS)
 
 
 def steady_flag(files: Sources, wanted: Wanted) -> Cure:
@@ -380,8 +368,7 @@ def steady_flag(files: Sources, wanted: Wanted) -> Cure:
             edits.append(Edit(*own.span(node.value), str(value != "True")))
     if not edits:
         raise NoCureError(f"the line does not set {flag} to a constant")
-    effect = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"
-    return Cure({own.path: edits}, f"sets {flag} to {value != 'True'}", effect)
+    return Cure({own.path: edits}, f"sets {flag} to {value != 'True'}", _OTHER_KERNELS)
 
 
 def highest_precision(files: Sources, wanted: Wanted) -> Cure:
@@ -403,7 +390,7 @@ def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
     own, edits = files.at(wanted.place), list[Edit | Opening]([Opening("", "samebits.data")])
     loader = f"{name_of(own, 'samebits.data')}.DataLoader"
     for call in _called_at(own, wanted, ("DataLoader",)):
-        edits += [Edit(*own.span(call.func), loader), given_too(own, call, "seed=0")]
+        edits += [Edit(*own.span(call.func), loader), with_argument(own, call, "seed", "0")]
     effect = (
         "samples get random numbers of their own, by their index: other ones than before, with any number of workers"
     )
@@ -417,9 +404,9 @@ def unshuffled(files: Sources, wanted: Wanted) -> Cure:
     """`shuffle=False` for a loader or sampler from which a model is evaluated."""
     own, edits = files.at(wanted.place), list[Edit]()
     for call in _called_at(own, wanted, ("DataLoader", "DistributedSampler")):
-        given = argument(call, "shuffle", 2 if last_name(call.func) == "DataLoader" else 3)
-        edits.append(Edit(*own.span(given), "False") if given else given_too(own, call, "shuffle=False"))
-        if given is None and any(one.arg is None for one in call.keywords):
+        position = 2 if last_name(call.func) == "DataLoader" else 3
+        edits.append(with_argument(own, call, "shuffle", "False", position))
+        if argument(call, "shuffle", position) is None and any(one.arg is None for one in call.keywords):
             raise NoCureError("shuffle comes from a dict that other loaders may be given, too")
     return Cure({own.path: edits}, "evaluates in the order of the data", "evaluating draws nothing any more")
 
@@ -462,11 +449,10 @@ def _os_import(own: Original) -> int:
 def own_generator(files: Sources, wanted: Wanted) -> Cure:
     """A generator of its own, with a seed, for a loader, a split or a sampler; `called` is its name."""
     own, edits = files.at(wanted.place), list[Edit | Opening]()
-    generator = f"generator={name_of(own, 'torch')}.Generator().manual_seed(0)"
+    generator = f"{name_of(own, 'torch')}.Generator().manual_seed(0)"
     for call in calls_at(own, wanted.place, (wanted.last_name,)):
-        if any(one.arg in ("generator", None) for one in call.keywords):
-            continue
-        edits.append(given_too(own, call, generator))
+        if not any(one.arg in ("generator", None) for one in call.keywords):
+            edits.append(with_argument(own, call, "generator", generator))
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called} without a generator")
     effect = "what it draws no longer depends on what else is drawn, and is another order than before"

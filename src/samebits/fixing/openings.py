@@ -89,14 +89,16 @@ def _inserted(own: Original, below: int, imports: list[str], lines: list[str]) -
     """Lines below another one, apart from what is not an import."""
     if below == 0:
         body = own.source.tree.body
-        first = (
-            min((one.lineno for one in (body[0], *getattr(body[0], "decorator_list", []))), default=1) if body else 1
-        )
-        start = own.offset(first)
+        start = own.offset(first_line(body[0]) if body else 1)
         return Edit(start, start, "".join(f"{line}\n" for line in [*imports, *lines]))
     at = own.end_of_line(below)
     apart = [""] if lines and _is_import(own, below) and not imports else []
     return Edit(at, at, "".join(f"\n{line}" for line in [*imports, *apart, *lines]))
+
+
+def first_line(node: ast.stmt) -> int:
+    """Where a statement begins, its decorators among it."""
+    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
 
 
 def _is_import(own: Original, line: int) -> bool:

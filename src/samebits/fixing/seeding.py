@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from samebits.base.sites import Site
-from samebits.fixing.cures import Cure, Sources, Wanted, calls_at, given_too
+from samebits.fixing.cures import Cure, Sources, Wanted, calls_at, with_argument
 from samebits.fixing.edits import Edit, NoCureError, Original
 from samebits.fixing.openings import (
     Opening,
     block_of,
     call_name,
+    first_line,
     imports_end,
     is_seed_name,
     name_of,
     seed_constant,
 )
-from samebits.lint.project import draws_in, seeds_in
+from samebits.lint.project import draws_in, loop_around, seeds_in
 from samebits.lint.seeds import PARSERS, seed_options
 from samebits.lint.source import Function, is_none, last_name, parameters
 
@@ -60,7 +61,7 @@ def seed_moved(files: Sources, wanted: Wanted) -> Cure:
     if not goal:
         raise NoCureError("the seeding cannot come earlier")
     own.whole_lines(goal[0])
-    (start, stop), at = own.whole_lines(seed), own.offset(_first_line(goal[0]))
+    (start, stop), at = own.whole_lines(seed), own.offset(first_line(goal[0]))
     edits = [Edit(at, at, own.text[start:stop].rstrip("\r\n") + "\n"), Edit(start, stop, "")]
     return Cure({own.path: edits}, "moves the seed to where it takes effect", _ONE_OF_THEM)
 
@@ -80,16 +81,11 @@ def _is_head(node: ast.stmt) -> bool:
     return is_text or isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal)
 
 
-def _first_line(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
-
-
 def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
     """Through the script's own `--seed`: where nothing reads it, it is given to the generator."""
     own = files.script(wanted)
     for call, option in seed_options(own.source, is_read=False):
-        default = [*_default(own, call)] if option.is_none else []
+        default = [with_argument(own, call, "default", "0")] if option.is_none else []
         for statement, namespace in _parsings(own):
             if any(_is_before(own, site, statement) for site in _sites(wanted)):
                 continue
@@ -106,7 +102,8 @@ def seed_of_default(files: Sources, wanted: Wanted) -> Cure:
     own = files.script(wanted)
     for call, option in seed_options(own.source, is_read=True):
         if option.is_none and _seeds_with(own, option.name):
-            return Cure({own.path: [*_default(own, call)]}, f"gives {option.shown} a default", _ONE_OF_THEM)
+            edit = with_argument(own, call, "default", "0")
+            return Cure({own.path: [edit]}, f"gives {option.shown} a default", _ONE_OF_THEM)
     raise NoCureError("the script has no option for a seed that is None unless it is given")
 
 
@@ -122,14 +119,6 @@ def _is_before(own: Original, site: Site, statement: ast.stmt) -> bool:
     else:
         is_same = site.function == "<module>"
     return site.path == own.path and is_same and site.line <= statement.lineno
-
-
-def _default(own: Original, call: ast.Call) -> Iterator[Edit]:
-    given = next((one for one in call.keywords if one.arg == "default"), None)
-    if given is not None:
-        yield Edit(*own.span(given.value), "0")
-    else:
-        yield given_too(own, call, "default=0")
 
 
 def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
@@ -198,24 +187,19 @@ def seed_as_others(files: Sources, wanted: Wanted) -> Cure:
 
 def seed_at_start(files: Sources, wanted: Wanted) -> Cure:
     """Once, at the start of the script: below its imports, or below its own constant for a seed."""
-    own = files.script(wanted)
+    own, (module, _) = files.script(wanted), _SEEDERS[wanted.factor]
     end, (constant, line) = imports_end(own), seed_constant(own)
     sites = _sites(wanted)
     draws_in = [one for one in sites if one.path == own.path and 0 < one.line <= end]
     if draws_in or any(one.path != own.path and one.function in ("<module>", "") for one in sites):
-        return seed_above_all(files, wanted)
+        # What draws while it is imported.
+        opening = Opening(_seeds(own, wanted.factor, "0"), module, -1)
+        return Cure({own.path: [opening]}, "seeds it above all imports", _ONE_OF_THEM)
     before = [one.line for one in sites if one.path == own.path and one.function == "<module>"]
     is_known = bool(constant) and all(line < one for one in before)
     text = _seeds(own, wanted.factor, constant if is_known else "0")
-    opening = Opening(text, _SEEDERS[wanted.factor][0], line if is_known else 0)
+    opening = Opening(text, module, line if is_known else 0)
     return Cure({own.path: [opening]}, "seeds it at the start of the script", _ONE_OF_THEM)
-
-
-def seed_above_all(files: Sources, wanted: Wanted) -> Cure:
-    """Above all imports, for what draws while it is imported."""
-    own, (module, _) = files.script(wanted), _SEEDERS[wanted.factor]
-    opening = Opening(_seeds(own, wanted.factor, "0"), module, -1)
-    return Cure({own.path: [opening]}, "seeds it above all imports", _ONE_OF_THEM)
 
 
 # ---- a seed where one is made of what differs from run to run
@@ -279,7 +263,7 @@ def _seed_around(own: Original, node: ast.expr) -> ast.expr | None:
 def _number(own: Original, node: ast.AST) -> tuple[str, list[Opening]]:
     """A seed for a place: a number where it is reached once; otherwise another one each time, the same in each run."""
     holder = own.source.function_of(node)
-    is_loop = any(isinstance(one, ast.For | ast.While) for one in _around_in(own, node, holder))
+    is_loop = loop_around(own.source, node) is not None
     if isinstance(holder, ast.Module) and not is_loop:
         return "0", []
     if isinstance(holder, Function):
@@ -294,13 +278,6 @@ def _number(own: Original, node: ast.AST) -> tuple[str, list[Opening]]:
         return "0", []
     stream, needed = _stream(own)
     return f"{stream}.getrandbits(32)", needed
-
-
-def _around_in(own: Original, node: ast.AST, holder: ast.AST) -> Iterator[ast.AST]:
-    for one in own.source.around(node):
-        if one is holder:
-            return
-        yield one
 
 
 def _is_in_workers(own: Original, holder: ast.AST) -> bool:
@@ -321,8 +298,8 @@ def _is_called_once(own: Original, holder: ast.AST) -> bool:
         return False
     outer = own.source.function_of(mentions[0])
     is_top = isinstance(outer, ast.Module) or getattr(outer, "name", "") in _ONCE
-    loops = (ast.For, ast.While, ast.comprehension, ast.ListComp, ast.GeneratorExp)
-    return is_top and not any(isinstance(one, loops) for one in _around_in(own, mentions[0], outer))
+    made = any(isinstance(one, ast.ListComp | ast.GeneratorExp) for one in own.source.around(mentions[0]))
+    return is_top and not made and loop_around(own.source, mentions[0]) is None
 
 
 def _stream(own: Original) -> tuple[str, list[Opening]]:
