@@ -59,25 +59,20 @@ def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
     What cannot be read or parsed is skipped. Files that import each other are best given together.
     """
     sources = read_sources(paths)
-    flow = Flow(sources)
-    found = [one for source in sources for one in hash_order_in(source, flow)]
-    return sorted(found, key=lambda finding: (-finding.weight, finding.path, finding.line))
-
-
-def hash_order_in(source: Source, flow: Flow) -> list[Finding]:
-    """The same of one file, where it is known what its expressions may be."""
-    best: dict[int, Finding] = {}
-    for _, finding in sorted(uses_in(source, flow), key=lambda use: -use[1].weight):
-        best.setdefault(finding.line, finding)
+    flow, best = Flow(sources), dict[tuple[str, int], Finding]()
+    found = [one for source in sources for _, one in uses_in(source, flow)]
+    for one in sorted(found, key=lambda finding: (-finding.weight, finding.path, finding.line)):
+        best.setdefault((one.path, one.line), one)
     return [*best.values()]
 
 
 def uses_in(source: Source, flow: Flow) -> Iterator[tuple[ast.AST, Finding]]:
     """Every use of such an order in a file that may matter to somebody, with the place."""
-    for use in _Uses(source, flow).all():
-        _, _, weight, depends_on = use
-        if weight > SILENT and depends_on:
-            yield use[0], Finding.at(source, *use)
+    uses = _Uses(source, flow)
+    for node in (*source.named["hash"], *source.every(*_USING)):
+        for place, reason, weight, depends_on in uses.at(node):
+            if weight > SILENT and depends_on:
+                yield place, Finding.at(source, place, reason, weight, depends_on)
 
 
 def taken_by(node: ast.AST) -> Sequence[ast.expr]:
@@ -99,10 +94,6 @@ class _Uses:
 
     def __init__(self, source: Source, flow: Flow) -> None:
         self.source, self.flow = source, flow
-
-    def all(self) -> Iterator[_Use]:
-        for node in (*self.source.named["hash"], *self.source.every(*_USING)):
-            yield from self.at(node)
 
     def at(self, node: ast.AST) -> Iterator[_Use]:
         """What one statement or expression uses."""
@@ -269,9 +260,7 @@ def _may_tie(node: ast.Call) -> bool:
     keys = [keyword.value for keyword in node.keywords if keyword.arg == "key"]
     if keys and isinstance(keys[0], ast.Lambda):
         names = {argument.arg for argument in keys[0].args.args}
-        body = keys[0].body
-        parts = body.elts if isinstance(body, ast.Tuple) else [body]
-        return not any(isinstance(part, ast.Name) and part.id in names for part in parts)
+        return not any(isinstance(part, ast.Name) and part.id in names for part in _members(keys[0].body))
     return bool(keys) and last_name(keys[0]) not in _TOTAL_KEYS and not isinstance(keys[0], ast.Constant)
 
 
