@@ -82,13 +82,10 @@ class Project:
         """The files that are run: those that say so, notebooks, and those that train at their top level."""
         return [source for source in self.sources if _is_entry(source)]
 
-    @cached_property
-    def _entries_of(self) -> dict[Source, list[Source]]:
-        return Index((source, entry) for entry in self.entries for source in self.closure(entry))
-
+    @remembered
     def entries_of(self, source: Source) -> list[Source]:
         """The scripts that a file is part of."""
-        return self._entries_of[source]
+        return [entry for entry in self.entries if source in self.closure(entry)]
 
     @remembered
     def together(self, source: Source) -> frozenset[Source]:
@@ -144,17 +141,13 @@ class Project:
         methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
         return {"__getitem__", "__len__"} <= methods or self.is_kind(node, *_DATASETS)
 
-    def is_module(self, node: ast.ClassDef) -> bool:
-        """Whether it is a module of torch."""
-        return self.is_kind(node, "Module")
-
     @remembered
     def models_in(self, source: Source) -> list[ast.Call]:
         """Where a file makes modules of these files, as `Net()` or `Net.from_name()`: their layers are drawn."""
         found: list[Any] = []
         for name in source.words & self.classes.keys():
             own = [node for home, node in self.classes[name] if home in self.closure(source)]
-            for node in source.named[name] if any(map(self.is_module, own)) else ():
+            for node in source.named[name] if any(self.is_kind(one, "Module") for one in own) else ():
                 parent = source.parents[node]
                 maker = parent if isinstance(parent, ast.Attribute) and parent.attr.startswith("from_") else node
                 if source.is_called(maker):
@@ -261,13 +254,13 @@ _CALLED_FOR_US = {"forward", "setup", "configure", "worker_init_fn", "train_data
 def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Each call that seeds a global generator, with its library."""
     for name, library in SEEDS.items():
-        for call in source.calls.get(name, ()):
+        for call in source.calls[name]:
             yield library, call
 
 
 def draws_in(source: Source, library: str) -> list[ast.Call]:
     """The calls that draw from a global generator, in the order of the file."""
-    found = [call for name in DRAWS[library] for call in source.calls.get(name, ())]
+    found = [call for name in DRAWS[library] for call in source.calls[name]]
     if library == "torch":
         found += [call for call in source.methods["DataLoader"] if is_true(argument(call, "shuffle"))]
     own = [call for call in found if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
@@ -280,13 +273,9 @@ def splits_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
         for call in source.methods[name]:
             given = [argument(call, keyword) for keyword in GENERATOR_KEYWORDS]
             given += call.args[2:] if name == "random_split" else []
-            is_open = all(one is None or is_none(one) for one in given)
-            is_open = is_open and not any(keyword.arg is None for keyword in call.keywords)
-            if (
-                is_open
-                and source.qualified(call.func).startswith(roots)
-                and (not needs or is_true(argument(call, needs)))
-            ):
+            is_open = all(one is None or is_none(one) for one in given) and all(one.arg for one in call.keywords)
+            is_drawing = not needs or is_true(argument(call, needs))
+            if is_open and is_drawing and source.qualified(call.func).startswith(roots):
                 yield library, call
 
 
@@ -420,23 +409,23 @@ def is_for_none(source: Source, node: ast.AST) -> bool:
             case ast.BoolOp(op=ast.Or(), values=[first, *_]) if inner is not first:
                 return True
             case ast.If(test=test) | ast.IfExp(test=test) if inner is not test:
-                asked, is_none = _asked(test)
+                given, is_none = asked(test)
                 body = one.body if isinstance(one.body, list) else [one.body]
-                if (inner in body) == is_none and not ast.unparse(asked).startswith("self."):
+                if (inner in body) == is_none and not ast.unparse(given).startswith("self."):
                     return True
         inner = one
     return False
 
 
-def _asked(test: ast.expr) -> tuple[ast.expr, bool]:
+def asked(test: ast.expr) -> tuple[ast.expr, bool]:
     """What a test asks for, and whether it holds where that is None, or stands for nothing."""
     match test:
-        case ast.UnaryOp(op=ast.Not(), operand=asked):
-            return asked, True
-        case ast.Compare(left=asked, ops=[ast.IsNot() | ast.NotEq() | ast.GtE() | ast.Gt()]):
-            return asked, False
-        case ast.Compare(left=asked):
-            return asked, True
+        case ast.UnaryOp(op=ast.Not(), operand=given):
+            return given, True
+        case ast.Compare(left=given, ops=[ast.IsNot() | ast.NotEq() | ast.GtE() | ast.Gt()]):
+            return given, False
+        case ast.Compare(left=given):
+            return given, True
     return test, False
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.lint.findings import NUMBERS, WEAK, Finding
-from samebits.lint.project import Project, remembered
+from samebits.lint.project import Project, asked, remembered
 from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources, walk
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
@@ -37,7 +37,6 @@ class SeedArgument:
         owner: the only function that can read it.
     """
 
-    source: Source
     node: ast.AST
     name: str
     shown: str
@@ -99,11 +98,11 @@ def _arguments(source: Source) -> Iterator[SeedArgument]:
         taken = [(arg, default) for arg, default in parameters(node.args) if _SEED_NAME.fullmatch(arg.arg)]
         for arg, default in taken if taken and not _is_laid_down(source, node) else ():
             if arg not in (node.args.vararg, node.args.kwarg):
-                yield SeedArgument(source, arg, arg.arg, f"{arg.arg} of {node.name}", default, default is None, node)
+                yield SeedArgument(arg, arg.arg, f"{arg.arg} of {node.name}", default, default is None, node)
     for node in source.every(ast.ClassDef):
         for one in node.body if "dataclass" in map(called, node.decorator_list) else ():
             if isinstance(one, ast.AnnAssign) and _SEED_NAME.fullmatch(name := last_name(one.target)):
-                yield SeedArgument(source, one, name, f"{name} of {node.name}", one.value, one.value is None)
+                yield SeedArgument(one, name, f"{name} of {node.name}", one.value, one.value is None)
 
 
 def _option(source: Source, call: Any) -> Iterator[SeedArgument]:
@@ -117,7 +116,7 @@ def _option(source: Source, call: Any) -> Iterator[SeedArgument]:
     owner = source.parents.get(call) if last_name(call.func) == "option" else None
     if shown and None not in given and (owner is None or isinstance(owner, Function)):
         is_required = bool({"required", "action", "prompt"} & given.keys()) and "default" not in given
-        yield SeedArgument(source, call, name, shown, given.get("default"), is_required, owner)
+        yield SeedArgument(call, name, shown, given.get("default"), is_required, owner)
 
 
 class _Program:
@@ -136,7 +135,8 @@ class _Program:
         scope = self._of(ast.Assign, ast.BoolOp, ast.IfExp, ast.If) if own is None else own
         if not argument.is_none or any(_replaces(node, argument.name) for node in scope):
             return ""
-        is_guarded = any(isinstance(node, ast.If) and _is_given(node.test, argument.name) for node in scope)
+        tests = [asked(node.test) for node in scope if isinstance(node, ast.If)]
+        is_guarded = any(last_name(one) == argument.name and not is_none for one, is_none in tests)
         so = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
         if any(isinstance(node, ast.Assign) and argument.name in map(last_name, node.targets) for node in scope):
             so = "then it is drawn"
@@ -190,13 +190,6 @@ def _replaces(node: ast.AST, name: str) -> bool:
         return False
     parts = [*walk(node)]
     return any(last_name(one) == name for one in parts) and not any(isinstance(one, ast.Call) for one in parts)
-
-
-def _is_given(test: ast.expr, name: str) -> bool:
-    """Whether a test says that something has a value: `if seed:`, or `if seed is not None:`."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_none(test.comparators[0]):
-        test = test.left
-    return last_name(test) == name
 
 
 def _is_option(node: ast.AST | None) -> bool:
