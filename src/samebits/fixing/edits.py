@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import tokenize
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -194,28 +194,25 @@ def write_all(changes: Sequence[FileChange]) -> None:
         PatchError: a file is not what it was, or cannot be written.
     """
     ready, done = list[tuple[str, str]](), list[tuple[str, bytes]]()
-    try:
-        for one in changes:
-            path = os.path.realpath(one.path)
-            _assert_unchanged(one, path)
-            # To root, everything is writable.
-            if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:
-                raise PatchError(f"{shown_path(one.path)} is read-only", "make it writable, or apply --diff by hand")
-            ready.append((_beside(path, one.after), path))
-        for one, (temporary, path) in zip(changes, ready, strict=True):
-            _assert_unchanged(one, path)
-            os.replace(temporary, path)
-            done.append((path, one.before))
-    except BaseException as error:
-        for path, before in done:
-            os.replace(_beside(path, before), path)
-        if isinstance(error, OSError) and not isinstance(error, PatchError):
-            raise PatchError(f"cannot write the patch: {error}", "nothing was changed") from error
-        raise
-    finally:
-        for temporary, _ in ready:
-            with suppress(OSError):
-                os.unlink(temporary)
+    with ExitStack() as temporaries:
+        try:
+            for one in changes:
+                path = os.path.realpath(one.path)
+                _assert_unchanged(one, path)
+                # To root, everything is writable.
+                if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:
+                    raise PatchError(f"{shown_path(one.path)} is read-only", "make it writable, or apply --diff by hand")
+                ready.append((_beside(path, one.after, temporaries), path))
+            for one, (temporary, path) in zip(changes, ready, strict=True):
+                _assert_unchanged(one, path)
+                os.replace(temporary, path)
+                done.append((path, one.before))
+        except BaseException as error:
+            for path, before in done:
+                os.replace(_beside(path, before, temporaries), path)
+            if isinstance(error, OSError) and not isinstance(error, PatchError):
+                raise PatchError(f"cannot write the patch: {error}", "nothing was changed") from error
+            raise
 
 
 def _assert_unchanged(change: FileChange, path: str) -> None:
@@ -229,20 +226,17 @@ def _assert_unchanged(change: FileChange, path: str) -> None:
         )
 
 
-def _beside(path: str, content: bytes) -> str:
-    """A new file in the same folder with the mode of another one."""
+def _beside(path: str, content: bytes, temporaries: ExitStack) -> str:
+    """A new file in the same folder with the mode of another one, for as long as it is not renamed."""
     folder, name = os.path.split(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".samebits", dir=folder)
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(path, temporary)
-        own = os.stat(path)
-        with suppress(OSError):
-            os.chown(temporary, own.st_uid, own.st_gid)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    temporaries.callback(Path(temporary).unlink, missing_ok=True)
+    with open(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    shutil.copymode(path, temporary)
+    own = os.stat(path)
+    with suppress(OSError):
+        os.chown(temporary, own.st_uid, own.st_gid)
     return temporary
