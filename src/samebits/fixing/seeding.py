@@ -37,6 +37,17 @@ def _seeds(own: Original, factor: str, seed: str) -> str:
     return f"{name_of(own, module)}.{seeder}({seed})"
 
 
+def _indent(own: Original, statement: ast.stmt) -> str:
+    return own.lines[statement.lineno - 1][: statement.col_offset]
+
+
+def _seeded_below(own: Original, statement: ast.stmt, factor: str, seed: str) -> list[Edit | Opening]:
+    """A line that seeds, below a statement."""
+    at = own.end_of_line(statement.end_lineno or 0)
+    line = f"\n{_indent(own, statement)}{_seeds(own, factor, seed)}"
+    return [Edit(at, at, line), Opening("", _SEEDERS[factor][0])]
+
+
 # ---- global generators: ways to seed them, in the script's own style first
 
 
@@ -89,10 +100,7 @@ def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
         for statement, namespace in _parsings(own):
             if any(_is_before(own, site, statement) for site in _sites(wanted)):
                 continue
-            at = own.end_of_line(statement.end_lineno or 0)
-            indent = own.lines[statement.lineno - 1][: statement.col_offset]
-            seeds = Edit(at, at, f"\n{indent}{_seeds(own, wanted.factor, f'{namespace}.{option.name}')}")
-            edits: list[Edit | Opening] = [*default, seeds, Opening("", _SEEDERS[wanted.factor][0])]
+            edits = [*default, *_seeded_below(own, statement, wanted.factor, f"{namespace}.{option.name}")]
             return Cure({own.path: edits}, f"seeds with {option.shown}, which was never used", _ONE_OF_THEM)
     raise NoCureError("the script has no option for a seed that is unused")
 
@@ -123,24 +131,14 @@ def _is_before(own: Original, site: Site, statement: ast.stmt) -> bool:
 
 def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
     """Statements that parse the command line, each with the name that the arguments get."""
-    parsing = [
-        holder.name
-        for node in own.source.every(ast.Return)
-        if call_name(node.value or node) in PARSERS
-        for holder in own.source.around(node)
-        if isinstance(holder, Function)
-    ]
+    returns = [(own.source.function_of(node), node.value) for node in own.source.every(ast.Return) if node.value]
+    makers = {getattr(function, "name", "") for function, value in returns if call_name(value) in PARSERS} | PARSERS
     for node in own.source.every(ast.Assign):
-        if call_name(node.value) in {*PARSERS, *parsing}:
-            target = node.targets[0]
-            first = target.elts[0] if isinstance(target, ast.Tuple) else target
-            # Not where a function of its own changes and returns them.
-            is_returned = isinstance(first, ast.Name) and any(
-                isinstance(one, ast.Return) and last_name(one.value or one) == first.id
-                for one in ast.walk(own.source.function_of(node))
-            )
-            if isinstance(first, ast.Name) and not is_returned:
-                yield node, first.id
+        match node.targets[0]:
+            case ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_]) if call_name(node.value) in makers:
+                # Not where a function of its own changes and returns them.
+                if (own.source.function_of(node), name) not in [(one, last_name(value)) for one, value in returns]:
+                    yield node, name
 
 
 def _seeds_with(own: Original, name: str) -> bool:
@@ -154,20 +152,13 @@ def seed_beside(files: Sources, wanted: Wanted) -> Cure:
     for site in wanted.early:
         own = files.at(site)
         _, statement = block_of(own, site.line)
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or "seed" not in call_name(call):
-            continue
-        if not isinstance(call.args[0], ast.Name | ast.Attribute | ast.Constant):
-            continue
-        if own.lines[site.line - 1][: statement.col_offset].strip() or statement.end_lineno != site.line:
-            continue
-        holder = own.source.function_of(statement)
-        if getattr(holder, "name", "").startswith("__"):
-            continue
-        indent = own.lines[site.line - 1][: statement.col_offset]
-        at, text = own.end_of_line(site.line), _seeds(own, wanted.factor, own.written(call.args[0]))
-        edits: list[Edit | Opening] = [Edit(at, at, f"\n{indent}{text}"), Opening("", _SEEDERS[wanted.factor][0])]
-        return Cure({own.path: edits}, "seeds it with the others", _ONE_OF_THEM)
+        is_alone = not _indent(own, statement).strip() and statement.end_lineno == site.line
+        is_special = getattr(own.source.function_of(statement), "name", "").startswith("__")
+        match getattr(statement, "value", None):
+            case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Constant() as seed], keywords=[]) as call:
+                if isinstance(statement, ast.Expr) and is_alone and not is_special and "seed" in call_name(call):
+                    edits = _seeded_below(own, statement, wanted.factor, own.written(seed))
+                    return Cure({own.path: edits}, "seeds it with the others", _ONE_OF_THEM)
     raise NoCureError("nothing else is seeded before it is drawn from")
 
 
