@@ -201,7 +201,8 @@ def write_all(changes: Sequence[FileChange]) -> None:
                 _assert_unchanged(one, path)
                 # To root, everything is writable.
                 if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:
-                    raise PatchError(f"{shown_path(one.path)} is read-only", "make it writable, or apply --diff by hand")
+                    name = shown_path(one.path)
+                    raise PatchError(f"{name} is read-only", "make it writable, or apply --diff by hand")
                 ready.append((_beside(path, one.after, temporaries), path))
             for one, (temporary, path) in zip(changes, ready, strict=True):
                 _assert_unchanged(one, path)

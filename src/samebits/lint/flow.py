@@ -191,8 +191,6 @@ class _FileReader:
     def statement(self, node: Any) -> None:
         """Do what a statement does to what is known of names."""
         match node:
-            case ast.Expr():
-                self.value(node.value)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.define_function(node)
             case ast.ClassDef():
@@ -231,7 +229,7 @@ class _FileReader:
                 self.parts(node)
 
     def parts(self, node: ast.AST) -> None:
-        """Read what something is made of, as in `with`."""
+        """Read what something is made of, as in `with`, or an expression that stands by itself."""
         for child in children(node):
             if isinstance(child, ast.expr):
                 self.value(child)

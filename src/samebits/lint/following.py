@@ -135,13 +135,9 @@ class Following:
             near = [node for node in source.mentions(name) if source.function_of(node) is here]
             later = [node for node in near if (node.lineno, node.col_offset) >= end]
             # From where the name stands for something else, it holds this no more.
-            stored = next((node for node in later if isinstance(node.ctx, ast.Store)), None)
-            last = (
-                next((one.end_lineno or 0 for one in source.around(stored) if isinstance(one, ast.stmt)), 0)
-                if stored
-                else 1 << 31
-            )
-            own = [node for node in later if node in own and node.lineno <= last]
+            stored = [node for node in later if isinstance(node.ctx, ast.Store)][:1]
+            ends = [one.end_lineno for node in stored for one in source.around(node) if isinstance(one, ast.stmt)]
+            own = [node for node in later if node in own and not (ends and node.lineno > ends[0])]
         return [] if any(_sorts(source, node) for node in own) else [(source, node) for node in own]
 
     def use(self, source: Source, node: ast.AST, of: Kind) -> Use | None:

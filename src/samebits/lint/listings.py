@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from samebits.lint.findings import Finding, Findings
 from samebits.lint.following import Following
 from samebits.lint.project import Project, value_of
-from samebits.lint.source import Source, last_name, walk
+from samebits.lint.source import Source, last_name, owner_of, walk
 
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
 # What is called so has a method `glob`; file systems of other libraries have one, too, which sorts.
@@ -58,7 +58,7 @@ def _calls(source: Source) -> Iterator[ast.Call]:
         yield from source.calls[name]
     for name in _METHODS:
         for call in source.methods[name]:
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            owner = owner_of(call)
             is_path = owner is not None and (name != "glob" or _is_path(source, owner))
             if is_path and not source.qualified(call.func).startswith("glob."):
                 yield call

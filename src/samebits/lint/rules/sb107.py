@@ -16,7 +16,7 @@ import ast
 from samebits.lint.libraries import GENERATORS
 from samebits.lint.project import is_for_none
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import dotted
+from samebits.lint.source import dotted, is_none
 
 _SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.SystemRandom")
 
@@ -29,13 +29,8 @@ def find(project: Project, source: Source) -> Findings:
         return
     for name in (*GENERATORS, *_SECRETS):
         for call in source.calls[name] if name != "torch.Generator" else ():
-            is_empty = not call.args and not call.keywords
-            is_none = bool(call.args) and getattr(call.args[0], "value", 0) is None
-            if (
-                (is_empty or is_none or name in _SECRETS)
-                and not is_for_none(source, call)
-                and not _is_seeded(source, call)
-            ):
+            is_open = name in _SECRETS or (is_none(call.args[0]) if call.args else not call.keywords)
+            if is_open and not is_for_none(source, call) and not _is_seeded(source, call):
                 seedless = f"asks the operating system for every draw, and takes no seed: {name}()"
                 unseeded = f"draws its seed from the operating system: {name}() without one"
                 yield Finding.at(source, call, seedless if name in _SECRETS else unseeded)

@@ -22,9 +22,9 @@ With a generator of its own:
 import ast
 
 from samebits.lint.libraries import ALL
-from samebits.lint.project import EVALUATION, argument, is_true
+from samebits.lint.project import EVALUATION, argument, is_true, loop_around
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import Function, dotted
+from samebits.lint.source import dotted
 
 
 @Rule("info", fix="unsafe", cure="generator")
@@ -45,11 +45,7 @@ def find(project: Project, source: Source) -> Findings:
 
 def _is_now_and_then(source: Source, node: ast.AST) -> bool:
     """Whether it stands in a loop, below a condition such as `epoch % 5 == 0`."""
-    asked = False
-    for one in source.around(node):
-        if isinstance(one, Function | ast.For | ast.While) and asked:
-            return isinstance(one, ast.For | ast.While)
-        if isinstance(one, Function):
-            return False
-        asked = asked or (isinstance(one, ast.If) and any(isinstance(part, ast.Mod) for part in ast.walk(one.test)))
-    return False
+    here = source.function_of(node)
+    asked = [one for one in source.around(node) if isinstance(one, ast.If) and source.function_of(one) is here]
+    counted = [one for one in asked if any(isinstance(part, ast.Mod) for part in ast.walk(one.test))]
+    return any(loop_around(source, one) for one in counted)

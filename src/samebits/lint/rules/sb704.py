@@ -28,11 +28,6 @@ def find(project: Project, source: Source) -> Findings:
         has_option = any(getattr(one, "value", "") == "--seed" for call in options for one in call.args)
         shuffle = getattr(argument(call, "shuffle", 3), "value", True)
         names = [*map(last_name, getattr(source.parents[call], "targets", ()))]
-        if (
-            has_option
-            and not any(map(EVALUATION.fullmatch, names))
-            and shuffle is not False
-            and argument(call, "seed", 4) is None
-            and not any(one.arg is None for one in call.keywords)
-        ):
+        is_left = argument(call, "seed", 4) is None and all(one.arg for one in call.keywords)
+        if has_option and is_left and shuffle is not False and not any(map(EVALUATION.fullmatch, names)):
             yield Finding.at(source, call, "shuffles by seed 0, whatever --seed says")
