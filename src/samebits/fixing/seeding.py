@@ -324,9 +324,10 @@ def _given(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(one.value for one in call.keywords)]
 
 
-# What a stream of one's own gives in the place of a call; `{0}` is the stream, `{1}` the arguments.
+# What a stream of one's own gives in the place of a call; `{0}` is the stream, `{1}` the arguments, `{2}` the module
+# `io`, and `{3}` what stands before the name.
 _DRAWS = {
-    "uuid4": "uuid",
+    "uuid4": "{3}UUID(int={0}.getrandbits(128), version=4)",
     "urandom": "{0}.randbytes({1})",
     "token_bytes": "{0}.randbytes({1})",
     "token_hex": "{0}.randbytes({1}).hex()",
@@ -346,19 +347,13 @@ def drawn_instead(files: Sources, wanted: Wanted) -> Cure:
         given = ", ".join(own.written(one) for one in _given(call))
         if not given and name.startswith("token"):
             given = "32"
-        once = _number(own, call)[0] == "0"
+        if name == "uuid4" and isinstance(call.func, ast.Name):
+            raise NoCureError("uuid4 is imported by its own name")
+        once = name != "uuid4" and _number(own, call)[0] == "0"
         stream, needed = (f"{name_of(own, 'random')}.Random(0)", [Opening("", "random")]) if once else _stream(own)
-        if name == "uuid4":
-            (_, first), (_, stop) = own.span(call.func), own.span(call)
-            stream, needed = _stream(own)
-            edits += [Edit(first - 5, first, "UUID"), Edit(first, stop, f"(int={stream}.getrandbits(128), version=4)")]
-            if isinstance(call.func, ast.Name):
-                raise NoCureError("uuid4 is imported by its own name")
-        else:
-            io = name_of(own, "io") if name == "open" else ""
-            edits.append(Edit(*own.span(call), _DRAWS[name].format(stream, given, io)))
-            needed = [*needed, *([Opening("", "io")] if io else [])]
-        edits += needed
+        io, before = name_of(own, "io") if name == "open" else "", own.written(call.func).removesuffix(name)
+        edits += [Edit(*own.span(call), _DRAWS[name].format(stream, given, io, before)), *needed]
+        edits += [Opening("", "io")] if io else []
     if not edits:
         raise NoCureError("the line does not show the call")
     effect = "what is drawn there is the same in every run: it is no secret, and two runs have the same ids"
