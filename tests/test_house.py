@@ -29,7 +29,7 @@ BUDGET = {
     "comparison": 1600,
     "data": 1850,
     "factors": 5150,
-    "fixing": 1600,
+    "fixing": 1500,
     "integrations": 1350,
     "launch": 1250,
     "lint": 4600,

@@ -98,7 +98,8 @@ def _inserted(own: Original, below: int, imports: list[str], lines: list[str]) -
 
 def first_line(node: ast.stmt) -> int:
     """Where a statement begins, its decorators among it."""
-    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
 
 
 def _is_import(own: Original, line: int) -> bool:

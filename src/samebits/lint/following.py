@@ -136,7 +136,7 @@ class Following:
             later = [node for node in near if (node.lineno, node.col_offset) >= end]
             # From where the name stands for something else, it holds this no more.
             stored = [node for node in later if isinstance(node.ctx, ast.Store)][:1]
-            ends = [one.end_lineno for node in stored for one in source.around(node) if isinstance(one, ast.stmt)]
+            ends = [one.end_lineno or 0 for node in stored for one in source.around(node) if isinstance(one, ast.stmt)]
             own = [node for node in later if node in own and not (ends and node.lineno > ends[0])]
         return [] if any(_sorts(source, node) for node in own) else [(source, node) for node in own]
 
