@@ -8,6 +8,7 @@ import json
 import re
 import tokenize
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -224,15 +225,12 @@ def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Sou
         raise UnreadableError(f"it is no Python: {error.msg}", error.lineno or 0) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(f"it is no Python: {error or type(error).__name__}") from error
-    parents, nodes = dict[ast.AST, ast.AST](), dict[type[ast.AST], list[Any]]()
+    parents, nodes = dict[ast.AST, ast.AST](), defaultdict[type[ast.AST], list[Any]](list)
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         kind = type(node)
-        if kind in nodes:
-            nodes[kind].append(node)
-        else:
-            nodes[kind] = [node]
+        nodes[kind].append(node)
         if kind is ast.Name or kind is ast.Constant:  # half of all, and there is nothing in them
             continue
         below = children(node)

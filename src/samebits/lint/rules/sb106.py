@@ -14,6 +14,7 @@ import ast
 from samebits.lint.libraries import ENTROPY, GENERATORS, SEEDS
 from samebits.lint.project import is_for_none, parts_of, value_of
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import owner_of
 
 _SEEDING = {"manual_seed", "manual_seed_all", "seed_everything", "set_seed", "seed_all"}
 
@@ -35,9 +36,8 @@ def find(project: Project, source: Source) -> Findings:
 
 def _is_reseeded(source: Source, call: ast.Call) -> bool:
     """Whether it is `generator.seed()`, of torch."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "seed" or call.args or call.keywords:
-        return False
-    made = value_of(source, call.func.value)
+    owner = owner_of(call)
+    made = value_of(source, owner) if owner and not call.args and not call.keywords else None
     return isinstance(made, ast.Call) and source.qualified(made.func) == "torch.Generator"
 
 
