@@ -15,7 +15,7 @@ from samebits.locking.code import CodeChange
 from samebits.locking.comparing import differences, nearest
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
 from samebits.report.answers import document_of
-from samebits.report.forms import github, junit, sarif, text
+from samebits.report.forms import github, junit, sarif
 from samebits.report.locks import lock_told, verify_told
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked
@@ -150,7 +150,7 @@ def test_annotations_stand_at_their_lines() -> None:
     assert commands[1].startswith("::warning title=samebits verify%3A unknown::unknown here: new was never locked")
     assert "cpu-threads: 2 locked, 1 here" in commands[1]
     assert commands[2].startswith("::error title=samebits verify%3A undecided::undecided: gone: ")
-    assert text.answer("verify", verification(SAME)) in github.answer("verify", verification(SAME))
+    assert verify_told(verification(SAME)).text in github.answer("verify", verification(SAME))
     assert github.failure("verify", LockfileError("100% bad\nlines", "mend")).count("\n") == 0
 
 

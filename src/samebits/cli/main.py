@@ -18,7 +18,7 @@ from samebits.base.errors import InterruptError, SamebitsError, UsageError
 from samebits.base.version import __version__
 from samebits.cli import commands
 from samebits.cli.options import say
-from samebits.report.forms import DEFAULT, find_form, name_of
+from samebits.report.forms import DEFAULT, failure_in
 
 # The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
 OWN_FAILURE = 125
@@ -149,17 +149,16 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
 
 def _print_error(error: SamebitsError, words: list[str]) -> None:
     """In the form that was asked for, else in words on stderr."""
-    kind = words[0] if words and words[0] in helps() else ""
-    document = find_form(_form(kind, words[1:]), kind).failure(kind, error) if kind else ""
-    if document:
-        click.echo(document)
-        return
-    say(f"error: {error}")
+    form = _form(words)
+    if form == DEFAULT:
+        say(f"error: {error}")
+    else:
+        click.echo(failure_in(form, words[0], error))
 
 
-def _form(kind: str, words: list[str]) -> str:
-    """The name of the form, as far as the line can be understood: it may be the very thing that is wrong."""
-    if not any(word.startswith("--format") for word in words):
+def _form(words: list[str]) -> str:
+    """The form, as far as the line can be understood: it may be the very thing that is wrong."""
+    if not words or words[0] not in helps() or not any(word.startswith("--format") for word in words):
         return DEFAULT
-    form = find_command(kind).make_context(kind, words, resilient_parsing=True).params.get("form")
-    return DEFAULT if form is None else name_of(form)
+    params = find_command(words[0]).make_context(words[0], words[1:], resilient_parsing=True).params
+    return str(params.get("form") or DEFAULT)

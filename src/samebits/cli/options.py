@@ -14,7 +14,7 @@ import click
 
 from samebits.base.errors import SamebitsError, StorageError
 from samebits.base.printable import printable
-from samebits.report.forms import DEFAULT, Form, find_form, form_names
+from samebits.report.forms import DEFAULT, answer_in, form_names
 
 LOCKFILE = "samebits.lock"
 F = TypeVar("F", bound=Callable[..., object])
@@ -69,13 +69,8 @@ def workspace(function: F) -> F:
 
 
 def form(kind: str) -> Callable[[F], F]:
-    """`--format`, with every form that has answers of a kind; the command gets the `Form`."""
-
-    def chosen(_ctx: click.Context, _param: click.Parameter, name: str | None) -> Form | None:
-        return None if name is None else find_form(name, kind)
-
-    choice = click.Choice(form_names(kind))
-    return click.option("--format", "form", type=choice, default=DEFAULT, show_default=True, callback=chosen)
+    """`--format`, with every form that has answers of a kind."""
+    return click.option("--format", "form", type=click.Choice(form_names(kind)), default=DEFAULT, show_default=True)
 
 
 def answer(text: str, is_data: bool = False) -> None:
@@ -103,16 +98,25 @@ def say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def end(form: Form, text: str, status: int, error: SamebitsError | None = None, is_partial: bool = False) -> NoReturn:
-    """Print an answer, and end with a status.
+def end(
+    form: str,
+    kind: str,
+    found: object,
+    status: int,
+    error: SamebitsError | None = None,
+    is_partial: bool = False,
+    text: str = "",
+) -> NoReturn:
+    """Print an answer, in the words given if any are, and end with a status.
 
-    A form for people leaves the error to stderr; it is raised where there is nothing but that to say, that is, unless
-    the answer is partial.
+    For people the error goes to stderr; it is raised where there is nothing but that to say, that is, unless the
+    answer is partial.
     """
-    if error is not None and not form.IS_DATA and not is_partial:
+    is_data = form != DEFAULT
+    if error is not None and not is_data and not is_partial:
         raise error
-    answer(text, form.IS_DATA)
-    if error is not None and not form.IS_DATA:
+    answer(text or answer_in(form, kind, found), is_data)
+    if error is not None and not is_data:
         with suppress(OSError):  # below what a terminal shows of Ctrl-C
             say(f"\nerror: {error}")
     sys.exit(status)

@@ -15,10 +15,11 @@ from samebits.checking.experiments import check_in
 from samebits.checking.mending import need_to_fix
 from samebits.checking.plan import CheckRequest, check_request, first_runs
 from samebits.checking.pool import Around, pool_in
+from samebits.checking.verdict import CheckVerdict
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.report.experiment import experiment_in, experiment_text
-from samebits.report.forms import Form, find_form, name_of
+from samebits.report.forms import DEFAULT, form_names
 from samebits.report.progress import progress
 from samebits.report.text import check_told, plan_text, so_far_text
 from samebits.runfolder.folder import new_home
@@ -62,7 +63,7 @@ from samebits.runfolder.folder import new_home
 @options.form("check")
 @options.command
 def command(
-    form: Form,
+    form: str,
     command: tuple[str, ...],
     dry_run: bool,
     verbose: bool,
@@ -98,7 +99,7 @@ def command(
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
     if dry_run:
-        if form.IS_DATA:
+        if form != DEFAULT:
             raise UsageError("--dry-run prints a plan for people", "leave out --format")
         options.answer(plan_text(request, first_runs(request)))
         return
@@ -106,18 +107,24 @@ def command(
     around = Around(home, options.say, progress)
     verdict = check_in(around, request, lambda known: options.say(so_far_text(known)))
     options.keep_answer(home, "check", verdict)
-    text = form.answer("check", verdict) if form.IS_DATA or verbose else check_told(verdict).brief
-    if verbose and verdict.runs and not form.IS_DATA:
-        text += f"\n\n{experiment_text(experiment_in(home, verdict.runs))}"
-    patch = verdict.patch
-    if patch is not None and patch.proven and not form.IS_DATA:
-        text += f"\n\n{patch.diff.rstrip().replace(chr(13), '')}"
-    is_partial = verdict.signal is not None or (patch is not None and verdict.kind == "different")
-    options.end(form, text, verdict.exit_code, verdict.error, is_partial=is_partial)
+    text = _shown(verdict, verbose) if form == DEFAULT else ""
+    is_partial = verdict.signal is not None or (verdict.patch is not None and verdict.kind == "different")
+    options.end(form, "check", verdict, verdict.exit_code, verdict.error, is_partial, text)
+
+
+def _shown(verdict: CheckVerdict, verbose: bool) -> str:
+    """For people: first what they need, else everything and the experiment; then the patch that was asked for."""
+    told, patch = check_told(verdict), verdict.patch
+    parts = [told.text if verbose else told.brief]
+    if verbose and verdict.runs:
+        parts.append(experiment_text(experiment_in(verdict.home, verdict.runs)))
+    if patch is not None and patch.proven:
+        parts.append(patch.diff.rstrip().replace("\r", ""))
+    return "\n\n".join(parts)
 
 
 def _check_against(
-    given: str, request: CheckRequest, form: Form, out: Path | None, keep: int, dry_run: bool
+    given: str, request: CheckRequest, form: str, out: Path | None, keep: int, dry_run: bool
 ) -> NoReturn:
     """Two interpreters instead of factors that are varied."""
     if dry_run or request.vary or request.all_origins or request.patch:
@@ -126,14 +133,18 @@ def _check_against(
         raise UsageError(
             f"--against cannot be combined with {other}", "it holds everything still, under both interpreters"
         )
-    find_form(name_of(form), "against")
+    if form not in form_names("against"):
+        raise UsageError(
+            f"--format {form} has no form for the answer of `against`",
+            f"take one of {', '.join(form_names('against'))}",
+        )
     sides = sides_of(request, given)
     home = new_home(out, keep)
     with pool_in(Around(home, options.say, progress), request) as pool:
         found = run_against(request, sides, pool)
     options.keep_answer(home, "against", found)
     is_partial = found.divergent is not None
-    options.end(form, form.answer("against", found), found.exit_code, found.error, is_partial=is_partial)
+    options.end(form, "against", found, found.exit_code, found.error, is_partial)
 
 
 # Options of ours that hardly any script has.

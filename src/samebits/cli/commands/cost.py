@@ -15,7 +15,6 @@ from samebits.launch.config import read_config
 from samebits.launch.signals import working_in
 from samebits.pricing.experiments import run_cost
 from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, CostRequest
-from samebits.report.forms import Form
 from samebits.report.progress import progress_line
 from samebits.runfolder.folder import new_home
 
@@ -36,7 +35,7 @@ from samebits.runfolder.folder import new_home
 @options.out
 @options.form("cost")
 @options.command
-def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out: Path | None, **given: Any) -> None:
+def command(form: str, command: tuple[str, ...], factors: tuple[str, ...], out: Path | None, **given: Any) -> None:
     """What does each pin cost COMMAND's own steps, and which is the cheapest set of pins under which it repeats?
 
     \b
@@ -58,4 +57,4 @@ def command(form: Form, command: tuple[str, ...], factors: tuple[str, ...], out:
     with working_in(home), progress_line() as announce:
         costs = run_cost(request, home, announce)
     options.keep_answer(home, "cost", costs)
-    options.end(form, form.answer("cost", costs), costs.exit_code, costs.error, is_partial=costs.signal is not None)
+    options.end(form, "cost", costs, costs.exit_code, costs.error, is_partial=costs.signal is not None)

@@ -9,7 +9,6 @@ import click
 from samebits.base.errors import UsageError
 from samebits.cli import options
 from samebits.comparison.runs import diff_runs
-from samebits.report.forms import Form
 from samebits.report.rows import counted
 from samebits.runfolder.folder import HOME, last_two_in, open_run
 
@@ -18,7 +17,7 @@ from samebits.runfolder.folder import HOME, last_two_in, open_run
 @options.strict
 @options.form("diff")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN RUN]")
-def command(form: Form, runs: tuple[Path, ...], strict: bool) -> None:
+def command(form: str, runs: tuple[Path, ...], strict: bool) -> None:
     """Compare two recorded runs and name the first place at which they differ; unless named, the last two.
 
     \b
@@ -40,4 +39,4 @@ def command(form: Form, runs: tuple[Path, ...], strict: bool) -> None:
         )
     a, b = map(open_run, runs) if runs else last_two_in(Path(HOME))
     found = diff_runs(a, b, strict=strict)
-    options.end(form, form.answer("diff", found), 0 if found.same else 1)
+    options.end(form, "diff", found, 0 if found.same else 1)

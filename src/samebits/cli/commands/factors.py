@@ -7,12 +7,11 @@ import click
 from samebits.cli import options
 from samebits.factors.context import import_if_installed
 from samebits.factors.pinning import status
-from samebits.report.forms import Form
 
 
 @click.command()
 @options.form("factors")
-def command(form: Form) -> None:
+def command(form: str) -> None:
     """Show every factor: what is in effect, whether it is held still, and why it matters.
 
     \b
@@ -21,4 +20,4 @@ def command(form: Form) -> None:
     """
     # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
     import_if_installed("torch")
-    options.answer(form.answer("factors", status()), form.IS_DATA)
+    options.end(form, "factors", status(), 0)

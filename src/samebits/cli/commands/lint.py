@@ -13,7 +13,7 @@ from samebits.launch.config import read_config
 from samebits.launch.machine import cores
 from samebits.lint.linting import LintOptions, lint
 from samebits.lint.rule import find_rule
-from samebits.report.forms import Form
+from samebits.report.forms import DEFAULT
 from samebits.report.lints import rule_page
 
 
@@ -28,7 +28,7 @@ from samebits.report.lints import rule_page
 @options.form("lint")
 @click.argument("paths", nargs=-1, metavar="PATHS...")
 def command(
-    form: Form,
+    form: str,
     paths: tuple[str, ...],
     explain: str | None,
     fix: bool,
@@ -52,7 +52,7 @@ def command(
     if explain is not None:
         options.answer(rule_page(find_rule(explain)))
         return
-    if diff and form.IS_DATA:
+    if diff and form != DEFAULT:
         raise UsageError("--diff prints a patch", "leave out --format")
     chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
     found = lint(paths, chosen, cores())
@@ -66,4 +66,4 @@ def command(
             raise SystemExit(found.exit_code)
         write_all(draft.changes)
         found = replace(lint(paths, chosen, cores()), fixed=tuple(mended))
-    options.end(form, form.answer("lint", found), found.exit_code)
+    options.end(form, "lint", found, found.exit_code)

@@ -12,7 +12,6 @@ from samebits.checking.pool import Around
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import LockRequest, lock, need_to_write
-from samebits.report.forms import Form
 from samebits.report.progress import progress
 from samebits.runfolder.folder import new_home
 
@@ -41,7 +40,7 @@ from samebits.runfolder.folder import new_home
 @options.form("lock")
 @options.command
 def command(
-    form: Form, command: tuple[str, ...], lockfile: Path, write_in_ci: bool, out: Path | None, **given: Any
+    form: str, command: tuple[str, ...], lockfile: Path, write_in_ci: bool, out: Path | None, **given: Any
 ) -> None:
     """Write the bits that COMMAND gives into samebits.lock, for `samebits verify` to hold later runs against.
 
@@ -61,4 +60,4 @@ def command(
     found = lock(request, Around(home, options.say, progress))
     if found.check is not None:
         options.keep_answer(home, "check", found.check)
-    options.end(form, form.answer("lock", found), found.exit_code, found.error)
+    options.end(form, "lock", found, found.exit_code, found.error)

@@ -10,7 +10,6 @@ import click
 from samebits.base.errors import RecordingError, UsageError
 from samebits.cli import options
 from samebits.replay.runner import DEFAULT_TIMES, operands_in, replay
-from samebits.report.forms import Form
 from samebits.runfolder.folder import RunFolder, open_run
 
 
@@ -18,7 +17,7 @@ from samebits.runfolder.folder import RunFolder, open_run
 @click.option("--times", type=int, default=DEFAULT_TIMES, show_default=True, help="Calls as they were recorded.")
 @options.form("replay")
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-def command(times: int, form: Form, run: Path) -> None:
+def command(times: int, form: str, run: Path) -> None:
     """Call the operation whose operands RUN kept again and again, and say whether its bits repeat.
 
     \b
@@ -35,7 +34,7 @@ def command(times: int, form: Form, run: Path) -> None:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
     found = replace(replay(folder, operands, times), operands=operands)
-    options.end(form, form.answer("replay", found), 2 if found.failure else int(found.is_confirmed))
+    options.end(form, "replay", found, 2 if found.failure else int(found.is_confirmed))
 
 
 def _found(run: Path) -> tuple[RunFolder, Path]:

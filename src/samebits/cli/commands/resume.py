@@ -14,7 +14,6 @@ from samebits.cli import options
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import read_config
-from samebits.report.forms import Form
 from samebits.report.progress import progress
 from samebits.resuming.experiments import run_resume
 from samebits.resuming.plan import ResumeRequest
@@ -52,7 +51,7 @@ from samebits.runfolder.folder import new_home
 @options.form("resume")
 @options.command
 def command(
-    form: Form, command: tuple[str, ...], more: str, pins: tuple[str, ...], out: Path | None, **given: Any
+    form: str, command: tuple[str, ...], more: str, pins: tuple[str, ...], out: Path | None, **given: Any
 ) -> None:
     """Does COMMAND, killed and started again, continue with the same bits? If not: which state does it not restore?
 
@@ -74,7 +73,7 @@ def command(
         found = run_resume(request, pool)
     options.keep_answer(home, "resume", found)
     is_partial = any(trial.compared for trial in found.trials)
-    options.end(form, form.answer("resume", found), found.exit_code, found.trouble, is_partial)
+    options.end(form, "resume", found, found.exit_code, found.trouble, is_partial)
 
 
 def _again(words: tuple[str, ...], more: str) -> Command:

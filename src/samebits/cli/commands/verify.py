@@ -13,7 +13,6 @@ from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import need_to_write
 from samebits.locking.verifying import VerifyRequest, verify
-from samebits.report.forms import Form
 from samebits.report.progress import progress
 from samebits.runfolder.folder import new_home, open_run
 
@@ -31,7 +30,7 @@ from samebits.runfolder.folder import new_home, open_run
 @options.form("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def command(
-    form: Form,
+    form: str,
     names: tuple[str, ...],
     recording: Path | None,
     allow_unknown: bool,
@@ -60,4 +59,4 @@ def command(
     found = verify(request, Around(home, options.say, progress))
     alone = found.entries[0].error if len(found.entries) == 1 else None
     status = 0 if allow_unknown and found.kind == "unknown" else found.exit_code
-    options.end(form, form.answer("verify", found), status, alone)
+    options.end(form, "verify", found, status, alone)

@@ -1,33 +1,23 @@
-"""The forms an answer can be printed in: a file and an entry for each; its name is what `--format` takes."""
+"""The forms an answer can be printed in, by the names that `--format` takes.
+
+The first is for people: a terminal may wrap and colour it, and errors go to stderr. Each of the others has a file with
+`answer` and `failure`; they are for programs, so they are printed as they are, and what failed is a document, too.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import Protocol, cast
+from types import ModuleType
 
-from samebits.base.errors import SamebitsError, UsageError
+from samebits.base.errors import SamebitsError
+from samebits.report.answers import find_answer
 
 DEFAULT = "text"
 # What has a verdict on lines of code.
 _JUDGED = ("check", "verify")
 _PLACED = (*_JUDGED, "lint")
-# Form → the kinds of answers that it has; None where it has all. None of them is imported before it is wanted.
+# Form → the kinds of answers that it has; None where it has all.
 FORMS = {DEFAULT: None, "github": _PLACED, "json": None, "junit": _JUDGED, "sarif": _PLACED}
-
-
-class Form(Protocol):
-    """What a form's module holds."""
-
-    __name__: str
-    # For programs: printed as it is, and an answer that failed is a document, too. Otherwise for people: a terminal may
-    # wrap and colour it, and errors go to stderr.
-    IS_DATA: bool
-
-    def answer(self, kind: str, record: object, /) -> str:
-        """An answer; the kind is a name in `report.answers`."""
-
-    def failure(self, kind: str, error: SamebitsError, /) -> str:
-        """What is printed where an answer of a kind could not even be begun; empty where the error is enough."""
 
 
 def form_names(kind: str) -> list[str]:
@@ -35,15 +25,16 @@ def form_names(kind: str) -> list[str]:
     return [name for name, kinds in FORMS.items() if kinds is None or kind in kinds]
 
 
-def name_of(form: Form) -> str:
-    """What `--format` calls it."""
-    return form.__name__.rpartition(".")[2]
+def answer_in(form: str, kind: str, record: object) -> str:
+    """An answer in a form; the kind is a name in `report.answers`."""
+    return find_answer(kind).told(record).text if form == DEFAULT else str(_module_of(form).answer(kind, record))
 
 
-def find_form(name: str, kind: str) -> Form:
-    """The form of that name; UsageError where it has no answers of that kind."""
-    if name not in form_names(kind):
-        raise UsageError(
-            f"--format {name} has no form for the answer of `{kind}`", f"take one of {', '.join(form_names(kind))}"
-        )
-    return cast("Form", importlib.import_module(f"{__name__}.{name}"))
+def failure_in(form: str, kind: str, error: SamebitsError) -> str:
+    """What a form for programs says where an answer of a kind could not even be begun."""
+    return str(_module_of(form).failure(kind, error))
+
+
+def _module_of(form: str) -> ModuleType:
+    # None is imported before it is wanted.
+    return importlib.import_module(f"{__name__}.{form}")

@@ -9,7 +9,6 @@ from samebits.base.printable import printable
 from samebits.report.answers import find_answer
 from samebits.report.remarks import REMARKS, Remark, failure_remark
 
-IS_DATA = True
 # What GitHub calls the levels.
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from samebits.base.errors import SamebitsError
 from samebits.report.answers import document_of, dumped, unanswered
 
-IS_DATA = True
-
 
 def answer(kind: str, record: object) -> str:
     """The record, key by key."""

@@ -14,7 +14,6 @@ from samebits.locking.verdict import EntriesVerified
 from samebits.report.locks import entry_told
 from samebits.report.text import check_told
 
-IS_DATA = True
 # XML 1.0 has no way to hold these, not even escaped.
 _UNHEARD_OF = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # What a case that did not pass holds, and how the suite counts it. Of what is unknown nothing was promised.

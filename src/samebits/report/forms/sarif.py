@@ -17,7 +17,6 @@ from samebits.base.version import __version__
 from samebits.report.answers import dumped, find_answer
 from samebits.report.remarks import REMARKS, Remark, failure_remark
 
-IS_DATA = True
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
 
