@@ -208,7 +208,7 @@ def took(verdict: CheckVerdict) -> str:
     return f"{counted(len(verdict.runs), 'run')}, {time}"
 
 
-def roles_of(verdict: CheckVerdict, numbers: Sequence[int]) -> str:
+def roles_of(verdict: CheckVerdict, *numbers: int) -> str:
     """`run 1: control, run 16: cpu-threads released`: what runs were for; empty where both were left alone."""
     roles = {run.id: run.role for run in verdict.runs}
     if all(roles.get(number, CONTROL).startswith(CONTROL) for number in numbers):

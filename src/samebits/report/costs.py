@@ -27,23 +27,18 @@ def cost_told(costs: Costs) -> Told:
     rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the median time"))
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval holds 1"))
-    within = f"in the first {counted(costs.recorded_steps, 'step')}"
-    rows += [
-        ("replaced", f"{within}: {told}") for told in dict.fromkeys(price.replaced for price in costs.prices) if told
-    ]
+    replaced = dict.fromkeys(price.replaced for price in costs.prices if price.replaced)
+    rows += [("replaced", f"{_within(costs)}: {told}") for told in replaced]
     rows += _grouped("failed", [(price.failure, price.candidate.label) for price in costs.prices])
     rows += _grouped("no price", [(price.not_measured, price.candidate.label) for price in costs.prices])
     rows += _grouped("not here", [(reason, name) for name, reason in costs.impossible])
     rows.append(("shapes", _shapes(costs)))
     if costs.is_noisy:
         rows.append(("note", "the machine was noisy: some intervals are wider than 10 % to each side"))
-    best = costs.recommended
-    if best is not None:
-        rows += [("run", _command(best.candidate, costs.command)), ("code", _code(best.candidate))]
-    more = costs.fullest
-    if more is not None:
-        rows.append(("safer", f"{more.candidate.label}, {SAFER}"))
-        rows += [("run", _command(more.candidate, costs.command)), ("code", _code(more.candidate))]
+    for price, why in ((costs.recommended, ""), (costs.fullest, SAFER)):
+        if price is not None:
+            rows.append(("safer", f"{price.candidate.label}, {why}" if why else ""))
+            rows += [("run", _command(price.candidate, costs.command)), ("code", _code(price.candidate))]
     return Told(_headline(costs), rows, [_HEAD, *map(_row, _measured(costs))])
 
 
@@ -109,10 +104,13 @@ def _grouped(label: str, found: Sequence[tuple[str, str]]) -> list[tuple[str, st
 
 
 def _shapes(costs: Costs) -> str:
-    where = f"in the first {counted(costs.recorded_steps, 'step')}"
     if costs.shapes <= 1:
-        return f"the model's inputs had one shape {where}: an autotuner would search once"
-    return f"the model's inputs had {costs.shapes} shapes {where}: an autotuner would search again for each"
+        return f"the model's inputs had one shape {_within(costs)}: an autotuner would search once"
+    return f"the model's inputs had {costs.shapes} shapes {_within(costs)}: an autotuner would search again for each"
+
+
+def _within(costs: Costs) -> str:
+    return f"in the first {counted(costs.recorded_steps, 'step')}"
 
 
 def _command(candidate: Candidate, command: str) -> str:

@@ -10,7 +10,6 @@ from samebits.base.sites import shown_path
 from samebits.report.origins import called, place_rows
 from samebits.report.places import agreed, distance_words, ran, where, which
 from samebits.report.rows import Rows, Told, counted, unseen_rows
-from samebits.runfolder.ops import OpRow
 
 # In a terminal; JSON has all of them.
 MOST_PACKAGES, MOST_INSTEAD = 12, 6
@@ -26,9 +25,7 @@ def against_told(found: Crossing) -> Told:
     """Where two environments diverge, at which operation, and which packages they do not share."""
     rows: Rows = []
     if found.divergent is not None:
-        rows += [("first", which(found.divergent.divergence))] if which(found.divergent.divergence) else []
-        if found.divergent.distance is not None:
-            rows.append(("by", distance_words(found.divergent.distance)))
+        rows += [("first", which(found.divergent.divergence)), ("by", distance_words(found.divergent.distance))]
     if found.across is not None:
         rows += _operation(found.across)
     elif found.divergent is not None and not found.notes:
@@ -73,7 +70,8 @@ def _operation(across: Across) -> Rows:
     mismatch = across.mismatch
     kind = mismatch.row.kind
     rows: Rows = [("op", f"{called(kind)}      {describe(across)}")]
-    rows += _instead("here", mismatch.instead_a) + _instead("there", mismatch.instead_b)
+    for side, instead in (("here", mismatch.instead_a), ("there", mismatch.instead_b)):
+        rows.append(("", f"{side}: {listed([row.kind.op for row in instead], MOST_INSTEAD)}" if instead else ""))
     rows += [*place_rows(kind), *_replay(across)]
     aligned = across.aligned
     if not aligned.is_exact:
@@ -82,12 +80,6 @@ def _operation(across: Across) -> Rows:
         text = f"{paired} of that step are the same in both; {others} have other names, or are put together otherwise"
         rows.append(("aligned", text))
     return rows
-
-
-def _instead(side: str, rows: tuple[OpRow, ...]) -> Rows:
-    if not rows:
-        return []
-    return [("", f"{side}: {listed([row.kind.op for row in rows], MOST_INSTEAD)}")]
 
 
 def describe(across: Across) -> str:
@@ -129,7 +121,7 @@ def _replay(across: Across) -> Rows:
     else:
         who = "both environments give" if there.gives_recorded else "neither environment gives"
         row = ("replay", f"not reproduced: {again}, {who} the recorded result")
-    return [row] if here.script is None else [row, ("script", shown_path(here.script))]
+    return [row, ("script", "" if here.script is None else shown_path(here.script))]
 
 
 def _packages(packages: tuple[Package, ...]) -> Rows:

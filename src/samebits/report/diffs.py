@@ -6,7 +6,7 @@ from samebits.base.sites import shown_path
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.report.origins import describe_op
 from samebits.report.places import agreed, compared_streams, distance_words, where, which
-from samebits.report.rows import Told, counted
+from samebits.report.rows import Rows, Told, counted
 from samebits.runfolder.steps import TRAINED
 
 
@@ -18,12 +18,10 @@ def diff_told(diff: Diff) -> Told:
     agree = f"{counted(found.steps, 'step')} {'agrees' if found.steps == 1 else 'agree'} in"
     if found.same:
         return Told(f"same bits: {agree} {compared_streams(found)}", remarks)
-    rows = [] if op is None else [("op", describe_op(op))]
+    rows: Rows = [("op", "" if op is None else describe_op(op))]
     if place is not None:
-        first = where(place) if found.is_op_first else ""
-        rows += [("first", text) for text in [", ".join(filter(None, (first, which(place))))] if text]
-    if diff.distance is not None:
-        rows.append(("by", distance_words(diff.distance)))
+        rows.append(("first", ", ".join(filter(None, (where(place) if found.is_op_first else "", which(place))))))
+    rows.append(("by", distance_words(diff.distance)))
     if place is not None and place.generators:
         rows.append(
             ("rng", f"already in another state at the end of step {place.step - 1}: {', '.join(place.generators)}")
@@ -38,7 +36,7 @@ def diff_told(diff: Diff) -> Told:
     trained = f"{agree} {agreed([one for one in found.streams if one in TRAINED])}"
     if diff.same:
         return Told(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
-    return Told(f"different bits: {difference}", [*([("trained", trained)] if found.same_training else []), *rows])
+    return Told(f"different bits: {difference}", [("trained", trained if found.same_training else ""), *rows])
 
 
 def diff_notes(found: Diff) -> list[str]:

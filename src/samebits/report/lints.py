@@ -23,16 +23,14 @@ def lint_told(found: Linted) -> Told:
     """Findings by path and line, each with its line of code."""
     rows: Rows = []
     for one in found.findings:
-        rows += [(one.level, f"{place_of(one)}  {one.rule}: {one.reason}{_further(one)}"), *code(one.source)]
+        rows += [(one.level, f"{place_of(one)}  {one.rule}: {one.reason}{_further(one)}"), code(one.source)]
     rows += [
         ("not read", f"{shown_path(one.path)}{f':{one.line}' * bool(one.line)}: {one.why}") for one in found.unread
     ]
     rows += [("fixed", f"{place_of(one)}  {one.rule}: {one.reason}") for one in found.fixed]
-    if found.ignored:
-        rows.append(("ignored", f"{counted(found.ignored, 'finding')} by comments that say why"))
-    if found.findings:
-        rows.append(("explain", f"samebits lint --explain {found.findings[0].rule}"))
-    return Told(_headline(found), rows)
+    ignored = f"{counted(found.ignored, 'finding')} by comments that say why" if found.ignored else ""
+    explain = f"samebits lint --explain {found.findings[0].rule}" if found.findings else ""
+    return Told(_headline(found), [*rows, ("ignored", ignored), ("explain", explain)])
 
 
 def _headline(found: Linted) -> str:

@@ -8,7 +8,7 @@ from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
 from samebits.report.places import agreed, stream_words
-from samebits.report.rows import Told, counted, unseen_rows
+from samebits.report.rows import Rows, Told, counted, unseen_rows
 from samebits.report.text import check_told, pins_given
 from samebits.runfolder.environment import Environment
 
@@ -86,34 +86,30 @@ def _first_stream(place: LockDivergence) -> str:
     return stream_words(place.streams[0]) if place.streams else "what is recorded besides what is locked"
 
 
-def _rows(one: Verified) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
+def _rows(one: Verified) -> Rows:
+    rows: Rows = []
     if one.kind == "undecided" and one.error is not None:
         rows += [("error", line) for line in one.error.message.splitlines()[1:]]
-        rows += [("hint", one.error.hint)] if one.error.hint else []
+        rows.append(("hint", one.error.hint))
     if not one.written:
         rows += _divergence_rows(one)
     rows += _environment_rows(one)
     rows += [("code", change_line(change)) for change in one.code]
     if one.kind != "same" and one.locked is not None and not one.code:
         rows.append(("code", "as it was when this was locked, as far as files of the project were imported or read"))
-    if one.locked is not None:
-        rows.append(("locked", _locked_line(one.locked)))
+    rows.append(("locked", "" if one.locked is None else _locked_line(one.locked)))
     if one.kind != "same" and one.folder is not None:
         rows.append(("run", shown_path(one.folder)))
     rows += [("next", command) for command in next_commands(one)]
-    rows += [("note", note) for note in one.notes]
-    return [*rows, *unseen_rows(one.not_observed)]
+    return [*rows, *(("note", note) for note in one.notes), *unseen_rows(one.not_observed)]
 
 
-def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
+def _divergence_rows(one: Verified) -> Rows:
+    rows: Rows = []
     if one.kind == "unknown" and one.divergences:
         rows.append(("bits", f"other than those of {one.home}: {divergence_line(one.divergences[0])}"))
     for place in one.divergences if one.kind == "different" else ():
-        if place is not one.divergences[0]:
-            rows.append(("also", divergence_line(place)))
-        rows += _detail_rows(place)
+        rows += [("also", "" if place is one.divergences[0] else divergence_line(place)), *_detail_rows(place)]
     if one.kind == "different" and one.steps and all(place.what in ("data", "artifact") for place in one.divergences):
         rows.append(("agree", f"the training: {counted(one.steps, 'step')}, in {agreed(one.streams)}"))
     if one.is_steady is not None and not one.written:
@@ -124,8 +120,8 @@ def _divergence_rows(one: Verified) -> list[tuple[str, str]]:
     return rows
 
 
-def _detail_rows(place: LockDivergence) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
+def _detail_rows(place: LockDivergence) -> Rows:
+    rows: Rows = []
     if place.what == "stream" and place.streams:
         at = "after the last step" if place.seen == "end" else f"at step {place.seen}"
         rows.append(("first", f"{at} these differ from what is locked: {agreed(place.streams)}"))
@@ -139,7 +135,7 @@ def _detail_rows(place: LockDivergence) -> list[tuple[str, str]]:
     return rows
 
 
-def _environment_rows(one: Verified) -> list[tuple[str, str]]:
+def _environment_rows(one: Verified) -> Rows:
     if not one.environment.torch:
         return []
     rows = [("here", environment_line(one.environment))]
@@ -156,7 +152,9 @@ def _environment_rows(one: Verified) -> list[tuple[str, str]]:
 
 
 def environment_line(environment: Environment) -> str:
-    """`cpu, torch 2.13.0+cpu, 2 threads, AVX512`."""
+    """`cpu, torch 2.13.0+cpu, 2 threads, AVX512`; empty where torch never ran."""
+    if not environment.torch:
+        return ""
     parts = [environment.device, f"torch {environment.torch}", counted(environment.threads, "thread")]
     return f"{', '.join(filter(None, [*parts, environment.instructions]))} ({environment.name})"
 
@@ -197,9 +195,7 @@ def lock_told(found: EntryLocked) -> Told:
     """The answer of `samebits lock`."""
     if found.locked is None and found.check is not None and found.error is None:
         return Told(_headline(found), parts=[check_told(found.check), *_once_pinned(found, found.check)])
-    rows: list[tuple[str, str]] = []
-    if found.environment.torch:
-        rows.append(("here", environment_line(found.environment)))
+    rows = [("here", environment_line(found.environment))]
     if found.locked is not None:
         rows.append(("locked", _locked_line(found.locked)))
         rows.append(("", f"{counted(found.locked.steps, 'step')}: {agreed(found.locked.streams)}"))
@@ -207,8 +203,7 @@ def lock_told(found: EntryLocked) -> Told:
     if found.changed is not None:
         rows.append(("before", f"other bits: this run diverges from what was locked {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
-    rows += unseen_rows(found.not_observed)
-    return Told(_headline(found), rows)
+    return Told(_headline(found), [*rows, *unseen_rows(found.not_observed)])
 
 
 def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:

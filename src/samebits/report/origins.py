@@ -24,38 +24,33 @@ def origin_rows(origin: Origin) -> Rows:
     rows += place_rows(place.row.kind)
     if origin.replay is not None:
         rows += replay_rows(origin.replay)
-    if origin.unmeasured:
-        rows.append(("", f"its operands could not be kept: {origin.unmeasured}"))
-    if origin.pairs > 1:
-        rows.append(("", f"seen in 1 of {origin.pairs} pairs of runs"))
-    rows += [("rank", _other_rank(other)) for other in origin.ranks if other is not first]
-    return rows
+    rows.append(("", f"its operands could not be kept: {origin.unmeasured}" if origin.unmeasured else ""))
+    rows.append(("", f"seen in 1 of {origin.pairs} pairs of runs" if origin.pairs > 1 else ""))
+    return rows + [("rank", _other_rank(other)) for other in origin.ranks if other is not first]
 
 
 def place_rows(kind: OpKind) -> Rows:
     """Where operations of a kind are done: in which module, on which line."""
-    rows: Rows = [("module", kind.module)] if kind.module else []
     site = site_of(kind)
-    return rows if site is None else [*rows, ("source", f"{site.place}  {site.source}".rstrip())]
+    return [("module", kind.module), ("source", "" if site is None else f"{site.place}  {site.source}".rstrip())]
 
 
 def other_origin(origin: Origin) -> str:
     """One line for an operation at which the runs diverge, too, once the first one is out of the way."""
-    place = origin.first.place
-    module = f" in {place.row.kind.module}" if place.row.kind.module else ""
-    return f"{origin_place(origin)}: {called(place.row.kind)}{module}{_at(place.row.kind)}, {describe_finding(origin)}"
+    kind = origin.first.place.row.kind
+    return f"{origin_place(origin)}: {called(kind)}{_within(kind)}{_at(kind)}, {describe_finding(origin)}"
 
 
 def describe_op(place: OpDivergence) -> str:
     """One line for where the operations of two recordings diverge."""
     kind = place.row.kind
-    module = f" in {kind.module}" if kind.module else ""
     names = f", {', '.join(place.names)} differs" if place.names else ""
     if place.reordered:
         names = f", the same tensors in another order ({', '.join(place.reordered)})"
     site = site_of(kind)
     source = "" if site is None else f"  {site.source}"
-    return f"at step {place.step}, op {place.index}: {place.finding}: {called(kind)}{module}{names}{_at(kind)}{source}"
+    found = f"{place.finding}: {called(kind)}{_within(kind)}{names}"
+    return f"at step {place.step}, op {place.index}: {found}{_at(kind)}{source}"
 
 
 def origin_place(origin: Origin) -> str:
@@ -129,6 +124,10 @@ def _flow(place: OpDivergence) -> str:
     return f"control flow diverged here: the {place.extra_in} run did {extra}{_at(kind)}"
 
 
+def _within(kind: OpKind) -> str:
+    return f" in {kind.module}" if kind.module else ""
+
+
 def _at(kind: OpKind) -> str:
     site = site_of(kind)
     return "" if site is None else f" at {site.place}"
@@ -166,26 +165,22 @@ def _other_rank(other: OriginOnRank) -> str:
 
 def replay_rows(replay: Replay) -> Rows:
     """What calling the operation again showed, and the script that does it."""
-    rows: Rows = []
     if replay.failure:
-        rows.append(("replay", f"not possible: {replay.failure}"))
-    elif replay.is_racy:
+        return [("replay", f"not possible: {replay.failure}")]
+    script = ("script", "" if replay.script is None else shown_path(replay.script))
+    calls, on = sum(condition.calls for condition in replay.conditions), "on its captured inputs"
+    if replay.is_racy:
         racy = next(c for c in replay.conditions if c.results > 1)
         how = "" if racy is replay.conditions[0] else f", {racy.name}"
-        text = f"replayed {racy.calls} times on its captured inputs{how}: {racy.results} different results"
-        rows.append(("confirmed", text))
-    elif replay.is_confirmed:
-        calls = sum(condition.calls for condition in replay.conditions)
-        same: dict[tuple[int, ...], list[str]] = {}
-        for condition in replay.conditions:
-            same.setdefault(condition.which, []).append(condition.name)
-        between = " | ".join(", ".join(names) for names in same.values())
-        text = f"replayed {calls} times on its captured inputs: {replay.distinct} different results"
-        rows.append(("confirmed", text))
-        rows.append(("", f"repeats under each condition, and differs between: {between}"))
-    else:
-        calls = sum(condition.calls for condition in replay.conditions)
-        rows.append(("replay", f"not reproduced: {calls} calls on its captured inputs gave one result"))
-    if replay.script is not None and not replay.failure:
-        rows.append(("script", shown_path(replay.script)))
-    return rows
+        return [("confirmed", f"replayed {racy.calls} times {on}{how}: {racy.results} different results"), script]
+    if not replay.is_confirmed:
+        return [("replay", f"not reproduced: {calls} calls {on} gave one result"), script]
+    same: dict[tuple[int, ...], list[str]] = {}
+    for condition in replay.conditions:
+        same.setdefault(condition.which, []).append(condition.name)
+    between = " | ".join(", ".join(names) for names in same.values())
+    return [
+        ("confirmed", f"replayed {calls} times {on}: {replay.distinct} different results"),
+        ("", f"repeats under each condition, and differs between: {between}"),
+        script,
+    ]

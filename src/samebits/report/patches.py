@@ -20,8 +20,8 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
         return []
     if patch.proven is None and not patch.why and patch.lines and verdict.signal is None:
         command = " ".join(["samebits check --fix", *map(shlex.quote, verdict.options), verdict.command])
-        shown = [row for line in changed_lines(patch) for row in code(line)] if patch.lines <= SHOWN_LINES else []
-        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *shown]
+        shown = changed_lines(patch) if patch.lines <= SHOWN_LINES else []
+        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *map(code, shown)]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
         effects = dict.fromkeys(one.effect for one in patch.mends)
@@ -30,9 +30,7 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
     for one in patch.cannot:
         place = f", {one.site.place}" if one.site is not None else ""
         rows.append(("left", f"{one.factor}{place}: {one.why}{_instead(one.factor, patch)}"))
-    if patch.applied:
-        rows.append(("applied", f"to {', '.join(map(shown_path, patch.files))}"))
-    return rows
+    return [*rows, ("applied", f"to {', '.join(map(shown_path, patch.files))}" if patch.applied else "")]
 
 
 def changed_lines(patch: Patch) -> list[str]:

@@ -73,8 +73,10 @@ def detail_of(divergence: Divergence) -> str:
     return "the same names come in another order" if divergence.is_reordered else divergence.ending
 
 
-def distance_words(distance: Distance) -> str:
-    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: how far two tensors lie apart."""
+def distance_words(distance: Distance | None) -> str:
+    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: how far two tensors lie apart; empty if unknown."""
+    if distance is None:
+        return ""
     parts = [f"{distance.elements} of {distance.total} elements differ"]
     if distance.max_ulp is not None:
         parts.append(f"by at most {distance.max_ulp} ULP")
@@ -97,8 +99,6 @@ def compared_streams(found: RunComparison) -> str:
 
 def ran(runs: Sequence[RunRecord]) -> Rows:
     """What runs were for, how many steps they took, and what all of them have cost."""
-    if not runs:
-        return []
     roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in runs)
     seconds = sum(run.wall_seconds for run in runs)
-    return [("runs", roles), ("took", f"{counted(len(runs), 'run')}, {seconds:.0f} s")]
+    return [("runs", roles), ("took", f"{counted(len(runs), 'run')}, {seconds:.0f} s" if runs else "")]

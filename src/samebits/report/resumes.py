@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from samebits.report.places import ran, where, which
-from samebits.report.rows import Told, code, counted, unseen_rows
+from samebits.report.rows import Rows, Told, code, counted, unseen_rows
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
@@ -63,13 +63,11 @@ def resume_told(found: Resumption) -> Told:
     first, end = found.first, [*ran(found.runs), *unseen_rows(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
         return Told(_headline(found), end)
-    rows: list[tuple[str, str]] = []
+    rows: Rows = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
-    rows.append(("rests on", _rests_on(found)))
-    if found.seed is not None:
-        rows.append(("seed", f"{found.seed}, of the steps that were chosen at random"))
-    return Told(_headline(found), [*rows, *end])
+    seed = "" if found.seed is None else f"{found.seed}, of the steps that were chosen at random"
+    return Told(_headline(found), [*rows, ("rests on", _rests_on(found)), ("seed", seed), *end])
 
 
 def _headline(found: Resumption) -> str:
@@ -116,31 +114,28 @@ def _rests_on(found: Resumption) -> str:
     return f"{'; '.join(parts)} (data, losses, gradients, parameters, buffers, optimizers, what is saved)"
 
 
-def _trial_rows(trial: Trial, is_one_of_many: bool) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = []
+def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
+    rows: Rows = []
     if is_one_of_many:
         how = "agrees" if not trial.differs else _differs(trial)
         rows.append(("resume", f"killed after step {trial.killed_after}: {'not judged' if trial.error else how}"))
-    if trial.divergence is not None and which(trial.divergence):
+    if trial.divergence is not None:
         rows.append(("first", which(trial.divergence)))
     for one in trial.missing:
         rows.append(("missing", f"{one.state}{f' of rank {one.rank}' if one.rank else ''}: {one.evidence}"))
-        rows.append(("", _state_of(one)))
-        rows.append(("", f"fix: {remedy(one.state)}"))
+        rows += [("", _state_of(one)), ("", f"fix: {remedy(one.state)}")]
     if trial.differs and not trial.missing:
         rows.append(("missing", f"not known: {_not_known(trial)}"))
     rows.append(("killed", _killed(trial)))
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
         after = "" if trial.saved_step is None else f", when {counted(trial.saved_step, 'step')} were done"
-        rows += [("saved", f"{checkpoint.saved_at.place}{after}"), *code(checkpoint.saved_at.source)]
+        rows += [("saved", f"{checkpoint.saved_at.place}{after}"), code(checkpoint.saved_at.source)]
     if checkpoint.loaded_at is not None:
-        rows += [("loaded", checkpoint.loaded_at.place), *code(checkpoint.loaded_at.source)]
+        rows += [("loaded", checkpoint.loaded_at.place), code(checkpoint.loaded_at.source)]
     elif not trial.error:
         rows.append(("loaded", "nothing that was seen"))
-    if trial.error is not None:
-        rows.append(("error", trial.error.message))
-    return rows
+    return [*rows, ("error", "" if trial.error is None else trial.error.message)]
 
 
 def _state_of(missing: Missing) -> str:

@@ -34,8 +34,8 @@ _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _LINE, "op":
 class Told:
     """An answer for people.
 
-    A row is a label and its text; one without a label goes on with what stands above it, and one whose text is indented
-    is a line of the user's code.
+    A row is a label and its text; one without a label goes on with what stands above it, one without a text is left
+    out, and one whose text is indented is a line of the user's code.
     """
 
     headline: str
@@ -43,6 +43,9 @@ class Told:
     table: Sequence[Sequence[str]] = ()  # between the two, the first row being its head
     parts: Sequence[Told] = ()  # answers that this one consists of, after all that
     column: int = LABEL  # how wide labels are
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", [row for row in self.rows if row[1]])
 
     @property
     def text(self) -> str:
@@ -99,9 +102,9 @@ def counted(number: int | str, noun: str) -> str:
     return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
-def code(source: str) -> Rows:
+def code(source: str) -> tuple[str, str]:
     """A line of the user's code below what is said of it."""
-    return [("", f"{CODE}{source}")] if source else []
+    return "", f"{CODE}{source}" if source else ""
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

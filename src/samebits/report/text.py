@@ -43,9 +43,8 @@ from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
 
 def check_told(verdict: CheckVerdict) -> Told:
     """The answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, and what to do next."""
-    rows = [*_rows(verdict), *patch_rows(verdict), *_left_out(verdict)]
-    if verdict.kind == "different":
-        rows.append(("next", f"{_report(verdict)}     (a page with all lines and runs)"))
+    page = f"{_report(verdict)}     (a page with all lines and runs)" if verdict.kind == "different" else ""
+    rows = [*_rows(verdict), *patch_rows(verdict), *_left_out(verdict), ("next", page)]
     return Told(_headline(verdict), rows)
 
 
@@ -79,7 +78,7 @@ def _difference(verdict: CheckVerdict) -> str:
 def _rows(verdict: CheckVerdict) -> Rows:
     if verdict.kind == "undecided" and verdict.agreed:
         own = verdict.divergent
-        beside = [] if own is None else [("compare", which(own.divergence)), *_runs(verdict, own.a, own.b)]
+        beside = [] if own is None else [("compare", which(own.divergence)), ("runs", roles_of(verdict, own.a, own.b))]
         return [*beside, *_treated(verdict)]
     if verdict.kind == "undecided":
         return [
@@ -90,15 +89,14 @@ def _rows(verdict: CheckVerdict) -> Rows:
         return [*_treated(verdict), ("rests on", rests_on(verdict)), ("took", took(verdict))]
     own, origin = verdict.divergent, verdict.origin
     is_same = verdict.kind == "same"
-    rows = [("besides", _difference(verdict))] if is_same else _trained_row(verdict, own.divergence)
-    if origin is not None:
-        rows += [*origin_rows(origin), *(("also", other_origin(other)) for other in verdict.origins[1:])]
-    elif which(own.divergence):
+    rows = [("besides", _difference(verdict)) if is_same else _trained_row(verdict, own.divergence)]
+    if origin is None:
         rows.append(("first", which(own.divergence)))
-    rows += [*_cause_rows(verdict), *_remedy_rows(verdict)]
-    rows += [("rests on", rests_on(verdict))] if verdict.alike else []
-    pair = (own.a, own.b) if origin is None else (origin.a, origin.b)
-    return [*rows, *_runs(verdict, *pair), ("took", took(verdict))]
+    else:
+        rows += [*origin_rows(origin), *(("also", other_origin(other)) for other in verdict.origins[1:])]
+    rows += [*_cause_rows(verdict), *_remedy_rows(verdict), ("rests on", rests_on(verdict) if verdict.alike else "")]
+    pair = own if origin is None else origin
+    return [*rows, ("runs", roles_of(verdict, pair.a, pair.b)), ("took", took(verdict))]
 
 
 def _report(verdict: CheckVerdict) -> str:
@@ -106,21 +104,15 @@ def _report(verdict: CheckVerdict) -> str:
     return "samebits report" if is_newest else f"samebits report {shlex.quote(shown_path(verdict.home))}"
 
 
-def _runs(verdict: CheckVerdict, *numbers: int) -> Rows:
-    """What the runs were for that differ, where they were not both left alone."""
-    roles = roles_of(verdict, numbers)
-    return [("runs", roles)] if roles else []
-
-
-def _trained_row(verdict: CheckVerdict, place: Divergence) -> Rows:
+def _trained_row(verdict: CheckVerdict, place: Divergence) -> tuple[str, str]:
     """Whether what was trained agrees, where runs diverge in something else first."""
     if verdict.alike:
-        return [("trained", _agreement(verdict))]
+        return "trained", _agreement(verdict)
     if verdict.trained is None or verdict.trained.step <= place.step:
-        return []
+        return "trained", ""
     if verdict.trained.stream == "product":
-        return [("made", which(verdict.trained))]
-    return [("trained", f"diverges {where(verdict.trained)}")]
+        return "made", which(verdict.trained)
+    return "trained", f"diverges {where(verdict.trained)}"
 
 
 def _same_headline(verdict: CheckVerdict) -> str:
@@ -155,8 +147,7 @@ def so_far_text(verdict: CheckVerdict) -> str:
 
 
 def _treated(verdict: CheckVerdict) -> Rows:
-    pinned = [("pinned", ", ".join(verdict.pinned))] if verdict.pinned else []
-    return [("varied", ", ".join(verdict.varied) or "nothing"), *pinned]
+    return [("varied", ", ".join(verdict.varied) or "nothing"), ("pinned", ", ".join(verdict.pinned))]
 
 
 def _left_out(verdict: CheckVerdict) -> Rows:
@@ -168,7 +159,7 @@ def _left_out(verdict: CheckVerdict) -> Rows:
 
 
 def _cause_rows(verdict: CheckVerdict) -> Rows:
-    rows = list[tuple[str, str]]()
+    rows: Rows = []
     for cause, following in pairwise([*verdict.causes, None]):
         assert cause is not None
         # Lines of one factor that the same runs show are told together.
@@ -184,27 +175,24 @@ def _shown_by(cause: Cause) -> tuple[str, Evidence]:
 
 
 def _rows_of(cause: Cause) -> Rows:
-    rows = [("cause", cause_line(cause)), *code(cause.source or (cause.site.source if cause.site is not None else ""))]
-    if company(cause):
-        rows.append(("", company(cause)))
-    else:
-        rows += [row for site in cause.others for row in (("", f"or {site.place}"), *code(site.source))]
+    rows = [("cause", cause_line(cause)), code(cause.source or (cause.site.source if cause.site is not None else ""))]
+    rows.append(("", company(cause)))
+    for site in () if company(cause) else cause.others:
+        rows += [("", f"or {site.place}"), code(site.source)]
     for shown in cause.shown_by:
-        rows += [("", f"{shown.what} at {shown.site.place}"), *code(shown.site.source)]
+        rows += [("", f"{shown.what} at {shown.site.place}"), code(shown.site.source)]
     if cause.seeded_late is not None:
         late = cause.seeded_late
-        rows += [("seeded", f"too late, at {late.place}{since(cause)}"), *code(late.source)]
+        rows += [("seeded", f"too late, at {late.place}{since(cause)}"), code(late.source)]
     rows.append(confirmed(cause))
     rows += [("rule", f"{rule} says so without a run: samebits lint --explain {rule}") for rule in cause.rules]
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
-    return rows if cause.varies_between_runs else [*rows, ("latent", "repeats on this machine only")]
+    return [*rows, ("latent", "" if cause.varies_between_runs else "repeats on this machine only")]
 
 
 def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
-    rows = [("cause", unknown_line(verdict, unknown))]
-    if unknown.divergent.distance is not None:
-        rows.append(("", distance_words(unknown.divergent.distance)))
+    rows = [("cause", unknown_line(verdict, unknown)), ("", distance_words(unknown.divergent.distance))]
     rows.append(("", unknown_what(verdict)))
     if unknown.results > 1 and unknown.runs > 2:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
@@ -225,7 +213,8 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
     # A patch that was proven says in code what these would say in words.
     changes = [] if is_mended else [(label, line) for line in fixes(verdict.remedy, verdict.causes)]
-    return [("remedy", remedy_command(verdict)), state, *changes] if verdict.remedy.pins else [*changes, state]
+    command = remedy_command(verdict)
+    return [("remedy", command), state, *changes] if command else [*changes, state]
 
 
 def remedy_command(verdict: CheckVerdict) -> str:
@@ -249,8 +238,7 @@ def replay_told(replay: Replay) -> Told:
         return Told(f"undecided: {call} cannot be called again: {replay.failure}")
     calls = sum(condition.calls for condition in replay.conditions)
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
-    if replay.script is not None:
-        rows.append(("script", shown_path(replay.script)))
+    rows.append(("script", "" if replay.script is None else shown_path(replay.script)))
     if replay.other_python:
         rows.append(("note", f"called by another Python than the run's, which was {replay.other_python}"))
     if replay.is_confirmed:
