@@ -11,7 +11,7 @@ from samebits.base.sites import Site
 from samebits.comparison.locate import Divergence
 from samebits.report.answers import document_of
 from samebits.report.page import answer_page
-from samebits.report.resumes import remedy, resume_told
+from samebits.report.resumes import REMEDIES, resume_told
 from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
 from samebits.runfolder.notes import Lacks
 from tests.schemas import assert_valid
@@ -120,4 +120,4 @@ def test_the_page_shows_the_same() -> None:
 def test_every_state_has_a_cure() -> None:
     """No state is named without saying what to do."""
     for state in get_args(State):
-        assert len(remedy(state)) > 20
+        assert len(REMEDIES[state]) > 20

@@ -14,6 +14,7 @@ import click
 
 from samebits.base.errors import SamebitsError, StorageError
 from samebits.base.printable import printable
+from samebits.report.answers import document_of, dumped
 from samebits.report.forms import DEFAULT, answer_in, form_names
 
 LOCKFILE = "samebits.lock"
@@ -124,7 +125,6 @@ def end(
 
 def keep_answer(home: Path, kind: str, record: object) -> None:
     """Keep an answer beside its runs; where that fails, it can still be printed."""
-    from samebits.report.answers import document_of, dumped
     from samebits.runfolder.folder import write_answer
 
     try:

@@ -130,8 +130,4 @@ def _code(candidate: Candidate) -> str:
     plain = [name for name in candidate.pins if candidate.settings[name].value is None]
     values = {name: candidate.settings[name].value for name in candidate.pins if name not in plain}
     given = f", values={json.dumps(values)}" if values else ""
-    return f"samebits.pin(seed=0, factors=[{_quoted(plain)}]{given})"
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+    return f"samebits.pin(seed=0, factors={json.dumps(plain)}{given})"

@@ -54,20 +54,14 @@ def experiment_in(home: Path, runs: Sequence[RunRecord]) -> Experiment:
 
 def _letters(runs: Sequence[RunRecord], agree: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """The longest run of each kind stands for it: short ones may agree with two that differ later."""
-    found: dict[int, str] = {}
+    stands_for: dict[int, int] = {}
     for run in sorted(runs, key=lambda run: -run.steps):
-        number, kinds = run.id, len({*found.values()})
         if run.steps:
-            new = ascii_lowercase[kinds % 26] * (1 + kinds // 26)
-            found[number] = next((found[other] for other in found if other in agree.get(number, ())), new)
-    return _in_order(found, [run.id for run in runs])
-
-
-def _in_order(letters: Mapping[int, str], numbers: Sequence[int]) -> dict[int, str]:
-    """The same kinds, with the first run's as `a`."""
-    known = [*dict.fromkeys(letters[number] for number in numbers if number in letters)]
-    names = sorted(known, key=lambda letter: (len(letter), letter))
-    return {number: names[known.index(letters[number])] for number in numbers if number in letters}
+            alike = (stands_for[other] for other in stands_for if other in agree.get(run.id, ()))
+            stands_for[run.id] = next(alike, run.id)
+    kinds = [*dict.fromkeys(stands_for[run.id] for run in runs if run.steps)]
+    letters = {kind: ascii_lowercase[at % 26] * (1 + at // 26) for at, kind in enumerate(kinds)}
+    return {run.id: letters[stands_for[run.id]] for run in runs if run.steps}
 
 
 def _losses(recording: Recording) -> Iterator[tuple[int, float]]:

@@ -21,7 +21,7 @@ from samebits.runfolder.folder import Manifest, RunFolder
 View = dict[str, object]
 LEFT, SPAN, CHART = 90, 760, 200
 BAR_LEFT, BAR_SPAN, BAR_ROW = 260, 520, 22
-TITLES = {"check": "check", "cost": "what pins cost", "resume": "resume", "against": "against", "run": "one run"}
+TITLES = {"cost": "what pins cost", "run": "one run"}
 
 
 def answer_page(

@@ -24,12 +24,12 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
         return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *map(code, shown)]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
-        effects = dict.fromkeys(one.effect for one in patch.mends)
         rows += [("", f"{one.factor}: {one.does}") for one in patch.mends]
-        rows += [("changes", effect) for effect in effects]
+        rows += [("changes", effect) for effect in dict.fromkeys(one.effect for one in patch.mends)]
     for one in patch.cannot:
         place = f", {one.site.place}" if one.site is not None else ""
-        rows.append(("left", f"{one.factor}{place}: {one.why}{_instead(one.factor, patch)}"))
+        instead = f"; samebits run --pin {one.factor} holds it still" if one.factor in patch.pins else ""
+        rows.append(("left", f"{one.factor}{place}: {one.why}{instead}"))
     return [*rows, ("applied", f"to {', '.join(map(shown_path, patch.files))}" if patch.applied else "")]
 
 
@@ -54,7 +54,3 @@ def _state(patch: Patch) -> str:
         return f"not enough: patched, runs {own.a} and {own.b} diverge {where(own.divergence)}; nothing was applied"
     why = patch.why or "the proof was interrupted"
     return f"not proven: {why}; nothing was applied"
-
-
-def _instead(factor: str, patch: Patch) -> str:
-    return f"; samebits run --pin {factor} holds it still" if factor in patch.pins else ""

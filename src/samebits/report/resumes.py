@@ -9,7 +9,8 @@ from samebits.report.rows import Rows, Told, code, counted, unseen_rows
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
-_TRAINING = "samebits.state.Training"
+# Of what it holds, besides what every script saves.
+_HELD = "; samebits.state.Training holds all of it"
 # What to look at where no state that was given back explains it, by what differs first.
 _LOOK_AT = {
     "grad": "what clips, freezes or hooks gradients",
@@ -17,25 +18,25 @@ _LOOK_AT = {
     "loss": "what goes into the loss besides the data, and what the model does with them",
     "batch": "where its data come from: a server, a process, or a file that grows",
 }
-_REMEDIES: dict[State, str] = {
+REMEDIES: dict[State, str] = {
     "not-resumed": "load the checkpoint where the script starts, and continue with the step that it was saved at; "
     "if it has to be told which one: --with '--resume PATH'",
     "parameters": "save model.state_dict() of every model, and load it before the first step",
     "buffers": "save the whole model.state_dict(), which holds its buffers, and not its parameters alone",
-    "averaged": "save every copy of the weights (averaged, target, best) with the model, and load it",
+    "averaged": "save every copy of the weights (averaged, target, best) with the model, and load it" + _HELD,
     "position": "save how many batches of the epoch are done, and skip as many when the epoch is resumed",
     "order": "give the sampler a generator of its own, seeded by seed and epoch (sampler.set_epoch, or "
     "generator=torch.Generator().manual_seed(seed + epoch)), or save its state at the start of the epoch",
     "sample-generators": "restore the generators before the first batch is made, not after: random.getstate(), "
     "numpy.random.get_state() and torch.get_rng_state() as they were at the save; or key samples by their index "
-    "(samebits.data.DataLoader)",
+    "(samebits.data.DataLoader)" + _HELD,
     "generators": "save torch.get_rng_state() (and of every device, such as torch.cuda.get_rng_state_all()), "
-    "numpy.random.get_state() and random.getstate(), and restore them last, just before training continues",
-    "optimizer": "save optimizer.state_dict(), and load it after the optimizer was made",
-    "scheduler": "save scheduler.state_dict(), and load it together with the optimizer's",
-    "scaler": "save scaler.state_dict(), and load it",
-    "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them",
-    "rank-state": "save the state of every rank in a file of its own, and load that on the same rank",
+    "numpy.random.get_state() and random.getstate(), and restore them last, just before training continues" + _HELD,
+    "optimizer": "save optimizer.state_dict(), and load it after the optimizer was made" + _HELD,
+    "scheduler": "save scheduler.state_dict(), and load it together with the optimizer's" + _HELD,
+    "scaler": "save scaler.state_dict(), and load it" + _HELD,
+    "accumulation": "save after an optimizer step, or save the gradients and how many batches are in them" + _HELD,
+    "rank-state": "save the state of every rank in a file of its own, and load that on the same rank" + _HELD,
     "snapshot": "copy the state before the thread that saves it starts: copy.deepcopy(model.state_dict())",
     "look-ahead": "save the position of the batch that was trained last, not of the one that was fetched last",
     "mode": "set again which parameters are trained (requires_grad), and which modules are in which mode (train, eval)",
@@ -44,18 +45,6 @@ _REMEDIES: dict[State, str] = {
     "replay": "save what was collected (a replay buffer, a history), and load it",
     "epoch": "save which epoch is under way and whether it is over, and begin the next one only then",
 }  # fmt: skip
-# What `samebits.state.Training` holds, besides what every script saves.
-_HELD: frozenset[State] = frozenset(
-    (
-        *("sample-generators", "generators", "optimizer", "scheduler"),
-        *("scaler", "averaged", "accumulation", "rank-state"),
-    )
-)
-
-
-def remedy(state: State) -> str:
-    """What to change, in words."""
-    return f"{_REMEDIES[state]}; {_TRAINING} holds all of it" if state in _HELD else _REMEDIES[state]
 
 
 def resume_told(found: Resumption) -> Told:
@@ -123,7 +112,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
         rows.append(("first", which(trial.divergence)))
     for one in trial.missing:
         rows.append(("missing", f"{one.state}{f' of rank {one.rank}' if one.rank else ''}: {one.evidence}"))
-        rows += [("", _state_of(one)), ("", f"fix: {remedy(one.state)}")]
+        rows += [("", _state_of(one)), ("", f"fix: {REMEDIES[one.state]}")]
     if trial.differs and not trial.missing:
         rows.append(("missing", f"not known: {_not_known(trial)}"))
     rows.append(("killed", _killed(trial)))

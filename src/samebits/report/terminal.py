@@ -39,7 +39,8 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
             if number == 0 or not line.startswith("  "):
                 shown.stylize(next((style for start, style in _COLOURS.items() if text.startswith(start)), "bold"))
             else:
-                _style(shown, line)
+                for style, start, end in _styles(line):
+                    shown.stylize(style, start, end)
             console.print(shown, soft_wrap=True)
     return capture.get().rstrip("\n")
 
@@ -62,20 +63,13 @@ def _broken(head: str, body: str, width: int) -> list[str]:
     return [(head if number == 0 else " " * len(head)) + piece for number, piece in enumerate(pieces)]
 
 
-def _style(shown: object, line: str) -> None:
-    from rich.text import Text
-
-    assert isinstance(shown, Text)
-    found = _LABEL.match(line)
-    if found is not None:
-        label = found["label"]
-        shown.stylize({"confirmed": "green", "suspected": "yellow"}.get(label, "cyan"), 2, 2 + len(label))
-    start = min(INDENT, len(line))
-    body = line[start:]
-    if body.startswith(CODE):
-        # A line of the user's code.
-        shown.stylize("bold", start)
+def _styles(line: str) -> Iterator[tuple[str, int, int]]:
+    """What is drawn how, from where to where: the label, and of the text code and some words."""
+    if found := _LABEL.match(line):
+        yield {"confirmed": "green", "suspected": "yellow"}.get(found["label"], "cyan"), *found.span("label")
+    if line.startswith(CODE, INDENT):
+        yield "bold", INDENT, len(line)
         return
     for pattern, style in _WORDS:
-        for match in re.finditer(pattern, body):
-            shown.stylize(style, start + match.start(), start + match.end())
+        for match in re.finditer(pattern, line[INDENT:]):
+            yield style, INDENT + match.start(), INDENT + match.end()
