@@ -124,20 +124,14 @@ def _has_docstring(node: ast.AST) -> bool:
 
 
 def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
-    """apply() chooses between the verbs; what is in effect is the one thing that every factor has to say."""
+    """It is treated only where something is asked; what is in effect is the one thing that each has to say."""
 
     class Mine(base.Factor):
         name, summary, explanation = "mine", "mine", "mine"
         done: list[str] = []  # noqa: RUF012
 
-        def pin(self, context: FactorContext) -> None:
-            self.done.append("pin")
-
-        def vary(self, context: FactorContext) -> None:
-            self.done.append("vary")
-
-        def witness(self, context: FactorContext) -> None:
-            self.done.append("witness")
+        def treat(self, context: FactorContext) -> None:
+            self.done.append(context.mode)
 
         def observe(self, context: FactorContext | None = None) -> Observation:
             return Observation("mine", held=None)
@@ -146,7 +140,7 @@ def test_a_factor_of_ones_own_needs_no_more_than_the_base() -> None:
         Mine().apply(FactorContext("mine", setting, report=print))
     Mine().apply(FactorContext("mine", Setting()))
 
-    assert Mine.done == ["pin", "vary", "witness"]
+    assert Mine.done == ["pinned", "varied", "natural"]
     with pytest.raises(TypeError, match="observe"):
         type("Mute", (base.Factor,), {})()
 

@@ -126,7 +126,7 @@ def test_an_error_halfway_puts_back_the_first_half(monkeypatch: pytest.MonkeyPat
     def fail(self: Any, context: Any) -> None:
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr("samebits.factors.file_order.FileOrder.install", fail)
+    monkeypatch.setattr("samebits.factors.file_order.FileOrder.treat", fail)
     with pytest.raises(RuntimeError, match="no such luck"):
         samebits.pin(factors=["clock", "file-order"])
 

@@ -1,8 +1,8 @@
 """Factor: one thing that can change the bits of a run, and what is done about it.
 
-A factor answers four verbs: `pin` holds it still, `vary` changes it on purpose, `observe` says what is in effect, and
-`witness` notes where in the user's code it entered. Three of them act inside a `FactorContext`. `environment` is what
-must be set before the interpreter starts.
+`environment` is what must be set before the interpreter starts. `treat` acts inside a `FactorContext`, which says
+whether to pin the factor, to vary it on purpose, or only to witness where in the user's code it enters. `observe` says
+what is in effect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Observation:
 class Factor(ABC):
     """One thing that can change the bits of a run whose code did not change.
 
-    Subclasses fill in the attributes and the verbs; the docstring is the factor's page in the reference.
+    Subclasses fill in the attributes and the methods; the docstring is the factor's page in the reference.
 
     Attributes:
         name: as it is typed.
@@ -117,14 +117,8 @@ class Factor(ABC):
             *others, last = self.choices
             raise UsageError(f"{self.name} takes {', '.join(others)} or {last}, got {value!r}")
 
-    def pin(self, context: FactorContext) -> None:
-        """Hold the factor still in this process."""
-
-    def vary(self, context: FactorContext) -> None:
-        """Change the factor on purpose."""
-
-    def witness(self, context: FactorContext) -> None:
-        """Note where the factor enters, and change nothing."""
+    def treat(self, context: FactorContext) -> None:
+        """Hold it still or change it on purpose, as the context's mode says; natural, only note where it enters."""
 
     @abstractmethod
     def observe(self, context: FactorContext | None = None) -> Observation:
@@ -155,12 +149,8 @@ class Factor(ABC):
 
     def apply(self, context: FactorContext) -> None:
         """Do what the context asks for; do nothing at all where nothing is asked."""
-        if context.mode == "pinned":
-            self.pin(context)
-        elif context.mode == "varied":
-            self.vary(context)
-        elif context.watches_sites:
-            self.witness(context)
+        if context.mode != "natural" or context.watches_sites:
+            self.treat(context)
 
 
 class Seeding:
@@ -210,20 +200,14 @@ class GeneratorFactor(Factor):
     def watch(self, module: ModuleType, context: FactorContext) -> None:
         """Witness draws until the program has seeded it, and let those at released lines answer otherwise."""
 
-    def pin(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         def act(module: ModuleType) -> None:
-            self.start(module, context, context.derive(bits=self.seed_bits))
-            if context.watches_sites:
+            if context.mode != "natural":
+                self.start(module, context, context.stream(context.mode, bits=self.seed_bits))
+            if context.mode != "varied" and context.watches_sites:
                 self.watch(module, context)
 
         context.when_loaded(self.library[0], act)
-
-    def vary(self, context: FactorContext) -> None:
-        seed = context.other(bits=self.seed_bits)
-        context.when_loaded(self.library[0], lambda module: self.start(module, context, seed))
-
-    def witness(self, context: FactorContext) -> None:
-        context.when_loaded(self.library[0], lambda module: self.watch(module, context))
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         if context is None:
@@ -247,14 +231,6 @@ class CallFactor(Factor):
 
     has_sites = True
     effects: tuple[str, str, str]
-
-    @abstractmethod
-    def install(self, context: FactorContext) -> None:
-        """Replace the functions through which the factor enters."""
-
-    def apply(self, context: FactorContext) -> None:
-        if context.mode != "natural" or context.watches_sites:
-            self.install(context)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         natural, pinned, varied = self.effects

@@ -52,7 +52,7 @@ class Clock(CallFactor):
     varied_by_default = True
     effects = ("the time of day", "a logical clock", "shifted by days, at another pace")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         clock = _Clock(context)
         for name in ("time", *DURATIONS):
             whole = f"{name}_ns"

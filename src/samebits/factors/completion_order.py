@@ -67,7 +67,7 @@ class CompletionOrder(CallFactor):
     varied_by_default = True
     effects = ("as they are completed", "in the order of the tasks", "in another order")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         context.when_loaded("concurrent.futures", lambda module: _futures(module, context))
         context.when_loaded("asyncio", lambda module: _coroutines(module, context))
         context.when_loaded("multiprocessing.pool", lambda module: _pool(module, context))

@@ -121,6 +121,10 @@ class FactorContext:
         """Like `derive`, for what is varied."""
         return self.derive("varied", self.setting.variant, *words, bits=bits)
 
+    def stream(self, mode: Mode, *words: str | int, bits: int = 64) -> int:
+        """What a call starts from that is treated so."""
+        return self.other(*words, bits=bits) if mode == "varied" else self.derive(*words, bits=bits)
+
     def enter(self, what: str) -> Mode:
         """The factor enters through `what` right now: witness the user's line, and say how to treat this call."""
         if self.ended:

@@ -48,11 +48,10 @@ class CpuThreads(Factor):
         if not (value.isascii() and value.isdigit() and int(value) > 0):
             raise UsageError(f"cpu-threads takes a number of threads, got {value!r}", "for example --pin cpu-threads=4")
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: _set(torch, context))
-
-    def vary(self, context: FactorContext) -> None:
-        """Nothing is left to do: torch took the count from the environment when it was imported."""
+    def treat(self, context: FactorContext) -> None:
+        # Varied, torch takes the count from the environment when it is imported.
+        if context.mode == "pinned":
+            context.when_loaded("torch", lambda torch: _set(torch, context))
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return {"set_num_threads": [torch.get_num_threads()]}

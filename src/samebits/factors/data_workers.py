@@ -39,7 +39,7 @@ class DataWorkers(CallFactor):
     needs = ("loader",)
     effects = ("as each DataLoader asks", "each sample keyed by its index", "another number of workers")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         context.when_loaded("torch.utils.data", lambda data: _Loaders(context).install(data.DataLoader))
 
     def observe(self, context: FactorContext | None = None) -> Observation:

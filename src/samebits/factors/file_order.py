@@ -35,7 +35,7 @@ class FileOrder(CallFactor):
     varies_between_runs = False
     effects = ("as the file system gives it", "sorted", "reversed")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         for name, listing in (("listdir", _listdir), ("scandir", _scandir)):
             original = getattr(os, name)
             patched = context.replace(os, name, partial(listing, context))

@@ -53,16 +53,15 @@ class MemoryAddresses(Factor):
     def starting(self, setting: Setting) -> AbstractContextManager[None]:
         return _addresses_fixed() if setting.mode == "pinned" else nullcontext()
 
-    def pin(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
+        if context.mode == "natural":
+            return
         if context.setting.probed:
             _scatter()
             # The import fills whatever holes there are.
             context.when_loaded("torch", lambda torch: _scatter())
-        _number(context, lambda number: number)
-
-    def vary(self, context: FactorContext) -> None:
         # Never negative: Python keeps -1 for errors.
-        _number(context, lambda number: context.other(number) >> 2)
+        _number(context, lambda number: number if context.mode == "pinned" else context.other(number) >> 2)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         where = _where_objects_lie(is_pinned_here=context is not None and context.mode == "pinned")

@@ -53,7 +53,7 @@ class OsEntropy(CallFactor):
     is_random = True
     effects = ("the operating system's", "a derived stream", "another derived stream")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         entropy = _Entropy(context)
         for owner, name in ((os, "urandom"), (random, "_urandom"), (os, "getrandom")):
             if hasattr(owner, name):
@@ -120,7 +120,7 @@ class _Entropy:
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
         words = (*self.lineage.path, *asker)
         drawn = self.drawn[words] = self.drawn.get(words, 0) + 1
-        root = self.context.derive(*words) if mode == "pinned" else self.context.other(*words)
+        root = self.context.stream(mode, *words)
         blocks = (derive(root, drawn, block, bits=512) for block in range(-(-size // 64)))
         return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]
 

@@ -46,7 +46,7 @@ class ProcessId(CallFactor):
     is_random = True
     effects = ("the operating system's", "derived numbers", "other derived numbers")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         ids = _Ids(context)
         ids.report(os, "getpid", ids.own)
         ids.report(os, "getppid", ids.parent)
@@ -122,7 +122,7 @@ class _Ids:
 
     def number(self, mode: Mode, *words: str | int) -> int:
         """A derived id that no live process has."""
-        root = self.context.other(*words, bits=30) if mode == "varied" else self.context.derive(*words, bits=30)
+        root = self.context.stream(mode, *words, bits=30)
         return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
 
     def next_uuid(self, mode: Mode, *_: object, **__: object) -> uuid.UUID:
@@ -130,7 +130,7 @@ class _Ids:
         self.count += 1
         site = user_site()
         asker = ("", 0) if site is None else (os.path.basename(site.path), site.line)
-        root = self.context.other() if mode == "varied" else self.context.derive()
+        root = self.context.stream(mode)
         time, node = (derive(root, *self.lineage.path, *asker, word, self.count) for word in ("time", "node"))
         return uuid.UUID(int=(time << 64) | node, version=1)
 

@@ -17,16 +17,15 @@ class TorchSetting(Factor):
 
     @abstractmethod
     def set(self, torch: ModuleType, context: FactorContext) -> None:
-        """Pin or vary, as the context asks; it puts everything back when it ends."""
+        """Pin or vary, as the context's mode says; it puts everything back when it ends."""
 
     @abstractmethod
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         """What is in effect, and what the program has done if that is not what was pinned; empty where it holds."""
 
-    def pin(self, context: FactorContext) -> None:
-        context.when_loaded("torch", lambda torch: self.set(torch, context))
-
-    vary = pin
+    def treat(self, context: FactorContext) -> None:
+        if context.mode != "natural":
+            context.when_loaded("torch", lambda torch: self.set(torch, context))
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         torch = sys.modules.get("torch")
@@ -49,21 +48,19 @@ class TorchFlag(TorchSetting):
     steady: bool
     words: tuple[str, str]
 
+    def treat(self, context: FactorContext) -> None:
+        context.when_loaded("torch", lambda torch: self.set(torch, context))
+
     def set(self, torch: ModuleType, context: FactorContext) -> None:
         home, _, name = self.flag.rpartition(".")
         owner = attrgetter(home)(torch)
-        change(context, owner, name, self.steady if context.mode == "pinned" else not getattr(owner, name))
+        if context.mode == "varied":
+            change(context, owner, name, not getattr(owner, name))
+            return
         if context.mode == "pinned":
-            self._hold(torch, context)
-
-    def witness(self, context: FactorContext) -> None:
-        """Note the lines that set it otherwise."""
-        context.when_loaded("torch", lambda torch: self._hold(torch, context))
-
-    def _hold(self, torch: ModuleType, context: FactorContext) -> None:
-        """Every way to set it ends in one function: torch's own attribute knows it, and so does `flags()` beside it."""
-        home, _, name = self.flag.rpartition(".")
-        switch = vars(type(attrgetter(home)(torch)))[name]
+            change(context, owner, name, self.steady)
+        # Every way to set it ends in one function: torch's own attribute knows it, and so does `flags()` beside it.
+        switch = vars(type(owner))[name]
 
         def turn(setter: Callable[[bool], None], value: bool) -> None:
             if value == self.steady or context.enter(f"torch.{self.flag} = {value}") != "pinned":

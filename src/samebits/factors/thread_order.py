@@ -52,7 +52,7 @@ class ThreadOrder(CallFactor):
     priced = ("pinned",)
     effects = ("as the machine has them", "in turns", "in turns, in another order")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         setting = context.setting
         has_turns = setting.mode != "natural" or bool(setting.released)
         turns = _take_turns(context) if has_turns else None

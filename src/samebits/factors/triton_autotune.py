@@ -31,7 +31,7 @@ class TritonAutotune(CallFactor):
     priced = ("pinned",)
     effects = ("measured", "the first configuration", "the last configuration")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         call = partial(_pruned, context)
         context.when_loaded(HOME, lambda module: context.replace_method(module.Autotuner, "prune_configs", call))
 

@@ -35,7 +35,7 @@ class UninitializedMemory(CallFactor):
     priced = ("pinned",)
     effects = ("left as it is", "filled with zeros", "filled with a pattern")
 
-    def install(self, context: FactorContext) -> None:
+    def treat(self, context: FactorContext) -> None:
         context.when_loaded("torch", lambda torch: _install_torch(torch, context))
         context.when_loaded("numpy", lambda numpy: _install_numpy(numpy, context))
 

@@ -37,8 +37,8 @@ class VariablesFactor(Factor):
             return {name: environ.get(name) or value for name, value in self.pinned.items()}
         return dict(self.varied) if setting.mode == "varied" else {}
 
-    def pin(self, context: FactorContext) -> None:
-        if self.is_late():
+    def treat(self, context: FactorContext) -> None:
+        if context.mode != "pinned" or self.is_late():
             return
         for name, value in self.environment(context.setting, context.seed, os.environ).items():
             if os.environ.get(name) != value:
