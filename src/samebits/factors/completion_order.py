@@ -108,20 +108,27 @@ def _in_turn(module: ModuleType, left: list[Any], timeout: float | None, patienc
     """The last of those that are left, again and again; where patience ends before it does, whichever is ready."""
     total, end = len(left), None if timeout is None else monotonic() + timeout
     while left:
-        known = 0
-        while not left[-1].done():
-            rest = None if end is None else max(0.0, end - monotonic())
-            ready = sum(one.done() for one in left) if patience else 0
-            if patience is None or not ready:
-                done, _ = module.wait(left if patience else left[-1:], rest, return_when=module.FIRST_COMPLETED)
-                if not done:
-                    raise module.TimeoutError(f"{len(left)} (of {total}) futures unfinished")
-            elif patience.goes_on(ready > known):
-                known = ready
-                module.wait(left[-1:], patience.seconds if rest is None else min(rest, patience.seconds))
-            else:
-                break
+        for wanted, seconds in _waits(left, patience):
+            rests = [] if end is None else [max(0.0, end - monotonic())]
+            rests += [] if seconds is None else [seconds]
+            done, _ = module.wait(wanted, min(rests, default=None), return_when=module.FIRST_COMPLETED)
+            if not done and seconds is None:
+                raise module.TimeoutError(f"{len(left)} (of {total}) futures unfinished")
         yield _taken(left)
+
+
+def _waits(left: list[Any], patience: _Patience | None) -> Iterator[tuple[list[Any], float | None]]:
+    """For which of them to wait, and how many seconds at most; again and again, until one is to be taken."""
+    known = 0
+    while not left[-1].done():
+        ready = sum(one.done() for one in left) if patience else 0
+        if patience is None or not ready:
+            yield left if patience else left[-1:], None
+        elif patience.goes_on(ready > known):
+            known = ready
+            yield left[-1:], patience.seconds
+        else:
+            return
 
 
 def _taken(left: list[Any]) -> Any:
@@ -168,19 +175,8 @@ class _Awaited:
         return (await self._next()).result()
 
     async def _next(self) -> asyncio.Future[object]:
-        known = 0
-        while not self._left[-1].done():
-            wanted, patience = self._left[-1:], self._patience
-            ready = sum(one.done() for one in self._left)
-            if patience is None:
-                await self._asyncio.wait(wanted)
-            elif not ready:
-                await self._asyncio.wait(self._left, return_when=self._asyncio.FIRST_COMPLETED)
-            elif patience.goes_on(ready > known):
-                known = ready
-                await self._asyncio.wait(wanted, timeout=patience.seconds)
-            else:
-                break
+        for wanted, seconds in _waits(self._left, self._patience):
+            await self._asyncio.wait(wanted, timeout=seconds, return_when=self._asyncio.FIRST_COMPLETED)
         taken: asyncio.Future[object] = _taken(self._left)
         return taken
 
