@@ -227,13 +227,17 @@ class CallFactor(Factor):
 
     Attributes:
         effects: what calls get where it is natural, pinned, varied.
+        library: the module without which nothing is called, and what people call that; None where it is always there.
     """
 
     has_sites = True
     effects: tuple[str, str, str]
+    library: tuple[str, str] | None = None
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         natural, pinned, varied = self.effects
+        if self.library is not None and self.library[0] not in sys.modules:
+            return Observation(f"{self.library[1]} is not loaded", True if context else None)
         if context is None:
             return Observation(natural, False)
         return Observation(pinned if context.mode == "pinned" else varied, True)

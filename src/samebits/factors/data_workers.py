@@ -12,7 +12,7 @@ from typing import Any
 from samebits.base.ranks import ALONE
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, user_site
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext, SiteKey, Witness, import_if_installed
 
 
@@ -38,14 +38,10 @@ class DataWorkers(CallFactor):
     priced = ("pinned",)
     needs = ("loader",)
     effects = ("as each DataLoader asks", "each sample keyed by its index", "another number of workers")
+    library = "torch", "torch"
 
     def treat(self, context: FactorContext) -> None:
         context.when_loaded("torch.utils.data", lambda data: _Loaders(context).install(data.DataLoader))
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if "torch" not in sys.modules:
-            return Observation("torch is not loaded", True if context else None)
-        return super().observe(context)
 
 
 _PINNED = "_pinned_by_samebits"

@@ -191,30 +191,23 @@ def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy
 
 
 def _install_torch(torch: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
-    def drawn(what: str) -> int | None:
-        # The CPU's generator keeps 32 bits of a seed.
-        seed = entropy.seed(what)
-        return None if seed is None else seed & 0xFFFFFFFF
-
-    def seed(what: str, manual_seed: Callable[[int], object], original: Callable[[], object]) -> object:
-        value = drawn(what)
-        if value is None:
+    def seed(what: str, manual_seed: Callable[[int], object], original: Callable[[], object], tells: bool) -> object:
+        drawn = entropy.seed(what)
+        if drawn is None:
             return original()
-        manual_seed(value)
-        return value if what == "torch.seed()" else None
+        # The CPU's generator keeps 32 bits of a seed.
+        manual_seed(drawn & 0xFFFFFFFF)
+        return drawn & 0xFFFFFFFF if tells else None
 
-    def seed_own(original: Callable[..., int], generator: Any) -> int:
-        value = drawn(context.called("torch.Generator.seed()"))
-        if value is None:
-            return original(generator)
-        generator.manual_seed(value)
-        return value
+    def seed_own(original: Callable[..., int], generator: Any) -> object:
+        what = context.called("torch.Generator.seed()")
+        return seed(what, generator.manual_seed, partial(original, generator), tells=True)
 
     for owner in (torch, torch.random):
-        context.replace(owner, "seed", partial(seed, "torch.seed()", torch.manual_seed))
+        context.replace(owner, "seed", partial(seed, "torch.seed()", torch.manual_seed, tells=True))
     for module in modules().values():
         for name in (name for name in ("seed", "seed_all") if hasattr(module, f"manual_{name}")):
-            call = partial(seed, f"{module.__name__}.{name}()", getattr(module, f"manual_{name}"))
+            call = partial(seed, f"{module.__name__}.{name}()", getattr(module, f"manual_{name}"), tells=False)
             for owner in dict.fromkeys((module, getattr(module, "random", module))):
                 context.replace(owner, name, call)
     context.set_method(torch.Generator, "seed", wrapped(torch.Generator.seed, seed_own))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from samebits.factors.base import CallFactor, Observation
+from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
-
-HOME = "triton.runtime.autotuner"
 
 
 class TritonAutotune(CallFactor):
@@ -30,15 +27,12 @@ class TritonAutotune(CallFactor):
     needs = ("cuda",)
     priced = ("pinned",)
     effects = ("measured", "the first configuration", "the last configuration")
+    library = "triton.runtime.autotuner", "Triton"
 
     def treat(self, context: FactorContext) -> None:
         call = partial(_pruned, context)
-        context.when_loaded(HOME, lambda module: context.replace_method(module.Autotuner, "prune_configs", call))
-
-    def observe(self, context: FactorContext | None = None) -> Observation:
-        if HOME not in sys.modules:
-            return Observation("Triton is not loaded", True if context else None)
-        return super().observe(context)
+        home, _ = self.library
+        context.when_loaded(home, lambda module: context.replace_method(module.Autotuner, "prune_configs", call))
 
 
 def _pruned(
