@@ -79,16 +79,12 @@ class Status:
         return "\n".join(f"{s.name:<{width}}  {s.mode:<7}  {s.observation.value}" for s in self.factors)
 
 
+@dataclass(frozen=True, eq=False)
 class Treatment:
-    """Factors treated in this process until `undo()`."""
+    """Factors treated in this process until `undo()`, which puts everything back, last change first."""
 
-    def __init__(self, contexts: Mapping[str, FactorContext], stack: ExitStack) -> None:
-        self.contexts = dict(contexts)
-        self._stack = stack
-
-    def undo(self) -> None:
-        """Put everything back, last change first."""
-        self._stack.close()
+    contexts: Mapping[str, FactorContext]
+    undo: Callable[[], None]
 
 
 def treat(
@@ -121,8 +117,7 @@ def treat(
             # After all factors: some set variables that a module reads when it is imported.
             for name in dict.fromkeys(name for context in contexts.values() for name in context.awaited):
                 import_if_installed(name)
-        applied = stack.pop_all()
-    return Treatment(contexts, applied)
+        return Treatment(contexts, stack.pop_all().close)
 
 
 _active: list[Treatment] = []
@@ -157,7 +152,20 @@ def pin(
         UnknownFactorError: a name that is no factor's.
         TooLateError: with `strict`, when something was done too early.
     """
-    _pin(seed, factors, strict, per_rank, values)
+    if not hasattr(seed, "__index__"):
+        raise UsageError(f"seed takes a whole number, got {seed!r}")
+    settings = settings_for(factors, {name: str(value) for name, value in (values or {}).items()})
+    with ExitStack() as stack:
+        treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
+        stack.callback(treatment.undo)
+        late = too_late(treatment) | _taken_before(treatment)
+        if late and strict:
+            raise TooLateError(_late_message(late), _LATE_HINT)
+        if late:
+            # The caller may have turned warnings into errors: then everything is put back, too.
+            warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=_users_level())
+        stack.pop_all()
+    _active.append(treatment)
     return status()
 
 
@@ -181,9 +189,10 @@ def pinned(
     ...     first == random.random()
     True
     """
-    treatment = _pin(seed, factors, strict, per_rank, values)
+    seen = pin(seed, factors=factors, strict=strict, per_rank=per_rank, values=values)
+    treatment = _active[-1]
     try:
-        yield status()
+        yield seen
     except Exception as error:
         _name_the_line(error)
         raise
@@ -218,30 +227,6 @@ def what_was_replaced() -> Counter[tuple[str, Site | None]]:
 def adopt(treatment: Treatment) -> None:
     """Let `status()` tell of a treatment that was started from outside the program."""
     _active.append(treatment)
-
-
-def _pin(
-    seed: int,
-    factors: Iterable[str] | None,
-    strict: bool,
-    per_rank: bool,
-    values: Mapping[str, str | int] | None,
-) -> Treatment:
-    if not hasattr(seed, "__index__"):
-        raise UsageError(f"seed takes a whole number, got {seed!r}")
-    settings = settings_for(factors, {name: str(value) for name, value in (values or {}).items()})
-    with ExitStack() as stack:
-        treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
-        stack.callback(treatment.undo)
-        late = too_late(treatment) | _taken_before(treatment)
-        if late and strict:
-            raise TooLateError(_late_message(late), _LATE_HINT)
-        if late:
-            # The caller may have turned warnings into errors: then everything is put back, too.
-            warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=_users_level())
-        stack.pop_all()
-    _active.append(treatment)
-    return treatment
 
 
 def _users_level() -> int:
