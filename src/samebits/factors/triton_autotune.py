@@ -8,6 +8,8 @@ from functools import partial
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
+HOME = "triton.runtime.autotuner"
+
 
 class TritonAutotune(CallFactor):
     """`@triton.autotune` measures a list of configurations at the first call and keeps the quickest for the process.
@@ -27,12 +29,11 @@ class TritonAutotune(CallFactor):
     needs = ("cuda",)
     priced = ("pinned",)
     effects = ("measured", "the first configuration", "the last configuration")
-    library = "triton.runtime.autotuner", "Triton"
+    library = HOME, "Triton"
 
     def treat(self, context: FactorContext) -> None:
         call = partial(_pruned, context)
-        home, _ = self.library
-        context.when_loaded(home, lambda module: context.replace_method(module.Autotuner, "prune_configs", call))
+        context.when_loaded(HOME, lambda module: context.replace_method(module.Autotuner, "prune_configs", call))
 
 
 def _pruned(
