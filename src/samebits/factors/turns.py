@@ -436,7 +436,6 @@ class TurnLock(Awaited):
         self._lock.acquire()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """As of a lock."""
         turn = self._turns.mine if blocking and (timeout == -1 or timeout >= 0) else None
         if turn is None:
             return bool(self._lock.acquire(blocking, timeout))
@@ -450,7 +449,6 @@ class TurnLock(Awaited):
         return is_mine
 
     def release(self) -> None:
-        """As of a lock."""
         self._disown()
         self._lock.release()
         self._let_go()
@@ -467,7 +465,6 @@ class TurnLock(Awaited):
             turns.offer(turn)
 
     def locked(self) -> bool:
-        """As of a lock."""
         return bool(self._lock.locked())
 
     def _at_fork_reinit(self) -> None:
@@ -494,7 +491,6 @@ class TurnRLock(TurnLock):
         self._lock = _thread.RLock()
 
     def release(self) -> None:
-        """As of a lock."""
         self._lock.release()
         if not self._lock._is_owned():
             self._given_back()
@@ -535,7 +531,6 @@ class TurnQueue(Awaited):
         self._wake()
 
     def get(self, block: bool = True, timeout: float | None = None) -> object:
-        """As of a queue."""
         turn = self._turns.mine if block and (timeout is None or timeout >= 0) else None
         found: list[object] = []
 
@@ -553,13 +548,10 @@ class TurnQueue(Awaited):
     put_nowait = put
 
     def get_nowait(self) -> object:
-        """As of a queue."""
         return self._items.get_nowait()
 
     def empty(self) -> bool:
-        """As of a queue."""
         return bool(self._items.empty())
 
     def qsize(self) -> int:
-        """As of a queue."""
         return int(self._items.qsize())
