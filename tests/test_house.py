@@ -28,7 +28,7 @@ BUDGET = {
     "cli": 1200,
     "comparison": 1600,
     "data": 1850,
-    "factors": 5150,
+    "factors": 5050,
     "fixing": 1500,
     "integrations": 1350,
     "launch": 1250,

@@ -51,10 +51,8 @@ class AttentionBackend(TorchSetting):
 def _switches(torch: ModuleType) -> dict[str, tuple[Callable[[], bool], Callable[[bool], None]]]:
     """Backend → how to ask, and how to set; those that this torch has."""
     cuda = torch.backends.cuda
-    found = {name: (f"{name}_sdp_enabled", f"enable_{name}_sdp") for name in BACKENDS}
-    return {
-        name: (getattr(cuda, ask), getattr(cuda, enable)) for name, (ask, enable) in found.items() if hasattr(cuda, ask)
-    }
+    known = [name for name in BACKENDS if hasattr(cuda, f"{name}_sdp_enabled")]
+    return {name: (getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp")) for name in known}
 
 
 def _allowed(torch: ModuleType) -> list[str]:

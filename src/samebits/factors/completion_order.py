@@ -152,16 +152,14 @@ class _Awaited:
     """What asyncio.as_completed returns: coroutines that give the next result each, or, awaited itself, the futures."""
 
     def __init__(self, module: ModuleType, left: list[asyncio.Future[object]], patience: _Patience | None) -> None:
-        self._asyncio, self._left, self._patience, self._asked = module, left, patience, len(left)
+        self._asyncio, self._left, self._patience = module, left, patience
+        self._results = (self._result() for _ in range(len(left)))
 
     def __iter__(self) -> _Awaited:
         return self
 
     def __next__(self) -> Coroutine[None, None, object]:
-        if not self._asked:
-            raise StopIteration
-        self._asked -= 1
-        return self._result()
+        return next(self._results)
 
     def __aiter__(self) -> _Awaited:
         return self

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import importlib
+import importlib.util
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -216,9 +219,6 @@ class FactorContext:
 
 def import_if_installed(name: str) -> ModuleType | None:
     """The module, imported; None where its package is not installed."""
-    import importlib
-    import importlib.util
-
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         return None
     return importlib.import_module(name)
@@ -232,9 +232,6 @@ def exchange_method(owner: type, name: str, method: object) -> object:
     Raises:
         RuntimeError: this Python does not show the table of a class's methods.
     """
-    # Not at the top: processes without such a class do not pay for it.
-    import ctypes
-
     # `vars` gives a read-only view; the one object that the view refers to is the table itself.
     tables = gc.get_referents(vars(owner))
     if len(tables) != 1 or not isinstance(tables[0], dict):

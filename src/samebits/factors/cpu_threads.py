@@ -49,9 +49,14 @@ class CpuThreads(Factor):
             raise UsageError(f"cpu-threads takes a number of threads, got {value!r}", "for example --pin cpu-threads=4")
 
     def treat(self, context: FactorContext) -> None:
+        def hold(torch: ModuleType) -> None:
+            before = torch.get_num_threads()
+            context.undo.callback(torch.set_num_threads, before)
+            torch.set_num_threads(_wanted(context.setting, os.environ) or before)
+
         # Varied, torch takes the count from the environment when it is imported.
         if context.mode == "pinned":
-            context.when_loaded("torch", lambda torch: _set(torch, context))
+            context.when_loaded("torch", hold)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         return {"set_num_threads": [torch.get_num_threads()]}
@@ -75,12 +80,6 @@ def _wanted(setting: Setting, environ: Mapping[str, str]) -> int | None:
     if setting.mode == "pinned":
         return int(setting.value) if setting.value else current
     return _other_count(current or _cores(), setting.variant) if setting.mode == "varied" else None
-
-
-def _set(torch: ModuleType, context: FactorContext) -> None:
-    before = torch.get_num_threads()
-    context.undo.callback(torch.set_num_threads, before)
-    torch.set_num_threads(_wanted(context.setting, os.environ) or before)
 
 
 def _cores() -> int:

@@ -8,9 +8,6 @@ from typing import Any
 from samebits.factors.context import FactorContext
 from samebits.factors.switches import TorchSetting, answer, attributes
 
-# Where torch ≥ 2.9 keeps a precision of its own for one kind of operation.
-_PARTICULAR = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
-
 
 class FloatPrecision(TorchSetting):
     """TF32 and reduced-precision reductions round float32 products to fewer bits where the hardware can.
@@ -50,7 +47,8 @@ class FloatPrecision(TorchSetting):
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         general = answer(torch.get_float32_matmul_precision)
         older = [f"backends.cuda.matmul.{name}" for name in _switches(torch)]
-        names = (f"backends.{name}.fp32_precision" for name in _PARTICULAR)
+        # Those for one kind of operation.
+        names = [f"backends.{name.replace(' ', '.')}.fp32_precision" for name in _precisions(torch) if " " in name]
         particular = attributes(torch, *names, "backends.cudnn.allow_tf32", *older)
         return {**({} if general is None else {"set_float32_matmul_precision": [general]}), **particular}
 

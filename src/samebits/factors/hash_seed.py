@@ -50,14 +50,13 @@ class HashSeed(Factor):
             raise UsageError(f"hash-seed takes a number from 0 to 4294967295, got {value!r}")
 
     def observe(self, context: FactorContext | None = None) -> Observation:
-        seed = _seed_in_effect()
-        if seed is None:
-            reason = f"{VARIABLE} is read when the interpreter starts, and it was not set then"
-            return Observation("another one in every run", False, can_pin=False, reason=reason)
-        if context and context.setting.value and int(context.setting.value) != seed:
-            reason = f"{VARIABLE} is read when the interpreter starts, and it was {seed} then"
-            return Observation(f"fixed: {seed}", False, can_pin=False, reason=reason)
-        return Observation(f"fixed: {seed}", True)
+        seed, asked = _seed_in_effect(), context.setting.value if context else None
+        value = "another one in every run" if seed is None else f"fixed: {seed}"
+        if seed is not None and (not asked or int(asked) == seed):
+            return Observation(value, True)
+        found = "not set" if seed is None else seed
+        reason = f"{VARIABLE} is read when the interpreter starts, and it was {found} then"
+        return Observation(value, False, can_pin=False, reason=reason)
 
 
 def _is_valid(value: str) -> bool:

@@ -149,7 +149,7 @@ def _number(context: FactorContext, to_hash: Callable[[int], int]) -> None:
     # What was hashed before would not be found again under another number: by then it is too late.
     if "torch" not in sys.modules:
         numbers = _Numbers(context, to_hash)
-        numbers.install_on_own_objects()
+        numbers.own_objects.install(context)
         context.when_loaded("torch", numbers.install)
 
 
@@ -169,6 +169,7 @@ class _Numbers:
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
         self.own_objects = OwnObjects(self.number)
+        context.undo.callback(self._take_back)
 
     def _numbering(self) -> Callable[[object], int]:
         known, new = self.known, self.new
@@ -180,15 +181,10 @@ class _Numbers:
         number.__name__ = "__hash__"
         return number
 
-    def install_on_own_objects(self) -> None:
-        self.own_objects.install(self.context)
-        self.context.undo.callback(self._take_back)
-
     def install(self, torch: ModuleType) -> None:
         for owner in (torch.Tensor, torch.nn.Module):
             self.given.append((owner, vars(owner).get("__hash__")))
             owner.__hash__ = self.number
-        self.context.undo.callback(self._take_back)
 
     def _take_back(self) -> None:
         # Sets and dictionaries of what has a number outlive the pin, and must find it again: until the last has died.

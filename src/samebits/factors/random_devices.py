@@ -135,12 +135,10 @@ class _Devices:
 
 def _device(file: Any) -> str:
     """The device that a path names; empty for other paths, and for what is none."""
-    if not isinstance(file, str):
-        try:
-            file = os.fsdecode(file)
-        except (TypeError, ValueError):
-            return ""
-    return file if file in DEVICES else ""
+    with suppress(TypeError, ValueError):
+        name = os.fsdecode(file)
+        return name if name in DEVICES else ""
+    return ""
 
 
 def _is_random(descriptor: int) -> bool:

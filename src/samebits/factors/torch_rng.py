@@ -119,7 +119,7 @@ class _TorchWatch:
         """Do what torch is about to do."""
         if self.random_tag not in func.tags or self.is_seeded():
             return func(*args, **kwargs)
-        before = self.states()
+        before = torch_states(self.torch)
         result = func(*args, **kwargs)
         if not self.has_drawn(before) or self.context.enter(f"torch.{func.overloadpacket.__name__}") != "varied":
             return result
@@ -127,7 +127,7 @@ class _TorchWatch:
 
     def drawn_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         # The global streams stand where they always stand after this call; only its answer is another one.
-        states = self.states()
+        states = torch_states(self.torch)
         self.seed_globally(self.context.other("site", self.redrawn, bits=32))
         self.redrawn += 1
         try:
@@ -135,12 +135,9 @@ class _TorchWatch:
         finally:
             restore(states)
 
-    def states(self) -> States:
-        return torch_states(self.torch)
-
     def has_drawn(self, before: States) -> bool:
         # Attention without dropout could draw and does not; with `generator=` another generator moves.
-        pairs = zip(before, self.states(), strict=False)
+        pairs = zip(before, torch_states(self.torch), strict=False)
         return any(not self.torch.equal(old, new) for (_, old), (_, new) in pairs)
 
     def is_seeded(self) -> bool:
@@ -194,9 +191,7 @@ def _mode_calling(operation: Callable[..., object]) -> tuple[Callable[[], Any], 
             # Under any other mode torch.compile leaves code uncompiled.
             return True
 
-        @classmethod
-        def ignore_compile_internals(cls) -> bool:
-            # The same, as newer versions ask it.
-            return True
+        # The same, as newer versions ask it.
+        ignore_compile_internals = is_infra_mode
 
     return python_dispatch._get_current_dispatch_mode, EveryOperation()
