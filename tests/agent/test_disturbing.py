@@ -155,6 +155,27 @@ def test_nothing_of_the_programs_is_called(tmp_path: Path) -> None:
     assert [path for path, _ in leaves({"lazy": Lazy()}, "0")] == ["0.lazy"]
 
 
+class Embedded(torch.utils.data.Dataset[torch.Tensor]):
+    """Calls a module within a module for each sample."""
+
+    def __init__(self) -> None:
+        self.model = nn.Sequential(nn.Linear(3, 3))
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.as_tensor(self.model(torch.ones(3)).detach())
+
+
+def test_a_loader_may_be_the_first_to_call_a_model(tmp_path: Path) -> None:
+    """Nothing is known of any call before it, and the modules inside are called all the same."""
+    with samebits.record(tmp_path / "run"):
+        (batch,) = torch.utils.data.DataLoader(Embedded(), batch_size=4)
+
+    assert batch.shape == (4, 3)
+
+
 def test_names_of_a_saved_module_are_those_of_its_state_dict() -> None:
     """Tied weights under both names; what is not saved is not there."""
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 2))

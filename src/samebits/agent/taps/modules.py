@@ -22,15 +22,11 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
-def _nothing() -> None:
-    """What a dead reference gives."""
-
-
 class CallDepth(threading.local):
     """How deep a thread is in calls of modules, and in loaders that make a batch there."""
 
     depth = 0  # of calls of modules
-    outermost: Callable[[], object] = _nothing  # the module whose call is the outermost
+    outermost: Callable[[], object] = type(None)  # the module whose call is the outermost
     loading = 0  # DataLoaders that make a batch, each for a sample of the one before
 
 
