@@ -183,7 +183,7 @@ MUTANTS = [
     # agent
     Mutant(
         "agent/lanes.py",
-        "|= before is not None and not before.is_(leaf)",
+        "|= before is not None and before() is not leaf",
         "|= before is not None",
         "agent/test_unseen.py",
     ),

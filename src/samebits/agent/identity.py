@@ -35,25 +35,18 @@ class Watched(Generic[Value]):
         return [value for _, value in list(self._known.values())]
 
 
-class Weak:
-    """One object that is not held alive; asked whether something is it."""
+class Weak(ref[Any]):
+    """One object that is not held alive, and how often it was written to by then."""
 
-    __slots__ = ("_reference", "version")
+    __slots__ = ("version",)
 
     def __init__(self, thing: object) -> None:
-        self._reference = ref(thing)
+        super().__init__(thing)
         self.version = version_of(thing)
-
-    def is_(self, thing: object) -> bool:
-        return self._reference() is thing
 
     def is_unchanged(self, thing: object) -> bool:
         """Whether it is this very tensor, and nothing was written to it since, as far as torch knows."""
-        return self._reference() is thing and self.version is not None and self.version == version_of(thing)
-
-    @property
-    def thing(self) -> Any:
-        return self._reference()
+        return self() is thing and self.version is not None and self.version == version_of(thing)
 
 
 def version_of(tensor: Any) -> int | None:

@@ -125,7 +125,7 @@ class Lane:
 
     def _begins_another(self, module: torch.nn.Module, args: object) -> bool:
         """A loss is called on what a model gave, whatever it holds: only the next call of a model is another step."""
-        if self._opened_by is not None and self._opened_by.is_(module):
+        if self._opened_by is not None and self._opened_by() is module:
             return True
         goes_on = any(_is_computed(leaf) for _, leaf in leaves(args))
         return holds_any(module) and not goes_on
@@ -151,7 +151,7 @@ class Lane:
         """No backward was called on what a module returned (or any module): it is a result."""
         waiting, self._outputs = self._outputs, []
         for output in waiting:
-            if module is None or output[0].is_(module):
+            if module is None or output[0]() is module:
                 self.log.add_digests("output", output[1], output[2])
             else:
                 self._outputs.append(output)
@@ -225,13 +225,13 @@ class Lane:
         known = dict(self._leaves)
         for name, leaf in named:
             before = known.get(name)
-            self._has_lost_leaves |= before is not None and not before.is_(leaf)
+            self._has_lost_leaves |= before is not None and before() is not leaf
             known[name] = Weak(leaf)
         self._leaves = list(known.items())
 
     def _last_leaves(self) -> list[Named]:
         """The last leaves that are still alive."""
-        alive = [(name, known.thing) for name, known in self._leaves]
+        alive = [(name, known()) for name, known in self._leaves]
         self._has_lost_leaves |= any(leaf is None for _, leaf in alive)
         return [(name, leaf) for name, leaf in alive if leaf is not None]
 

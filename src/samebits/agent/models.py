@@ -285,7 +285,7 @@ class Optimizers:
             held.number = next(self._numbers)
         tensors, fresh = held.tensors, list[Named]()
         known = held.parameters
-        if len(known) != len(tensors) or not all(one.is_(p) for (_, one), p in zip(known, tensors, strict=True)):
+        if len(known) != len(tensors) or not all(one() is p for (_, one), p in zip(known, tensors, strict=True)):
             if any(self.name_of(parameter) is None for parameter in tensors):
                 fresh += self.models.look_again()
             for parameter in tensors:
