@@ -23,38 +23,22 @@ from samebits.runfolder.tensors import bytes_of
 Place = tuple[int, int]
 
 
-class Follower:
-    """Reads along in the operations of another run, one by one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._rank = -1
-        self._rows: Iterator[OpRow] = iter(())
-        self._followed = 0
-
-    def agrees(self, row: OpRow, rank: int) -> bool:
-        """Whether the other run's next operation is this one, with the same evidence."""
-        if rank != self._rank:
-            # The rank may become known only after some operations; by then all ranks have done the same ones.
-            self._rank = rank
-            self._rows = islice(Ops(Recording(self.folder / file_name(rank, 0))).rows(), self._followed, None)
-        self._followed += 1
-        return next(self._rows, None) == row
-
-
 class OpCapture:
     """Follows another run, keeps operands and puts grafts in, as the OpWindow says."""
 
     def __init__(self, log: Log, spec: OpWindow) -> None:
         self._log = log
         self._keep = frozenset(spec.keep)
-        self._follower = Follower(Path(spec.against)) if spec.against else None
         self._grafts = {place_in(path): path for path in map(Path, spec.grafts)}
+        # The folder of a run that is read along, until both diverge; its operations, and how many were compared.
+        self._other = Path(spec.against) if spec.against else None
+        self._rows: Iterator[OpRow] = iter(())
+        self._rank, self._followed = -1, 0
 
     @property
     def follows(self) -> bool:
         """Whether another run is read along, and has not diverged yet."""
-        return self._follower is not None
+        return self._other is not None
 
     def keeps(self, place: Place) -> bool:
         """Whether the operands of this operation were asked for."""
@@ -63,22 +47,30 @@ class OpCapture:
     @property
     def is_idle(self) -> bool:
         """Nothing is to be done anywhere any more."""
-        return self._follower is None and not self._keep and not self._grafts
+        return self._other is None and not self._keep and not self._grafts
 
     def begin(self, place: Place, call: Call, producers: Producers) -> Operands | None:
         """Before the call, and after grafts: take it apart, if it may have to be kept."""
         # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
         # at once takes waiting for it: there the place alone is noted, and one more run keeps its operands.
-        if place not in self._keep and (self._follower is None or not all(tensor.is_cpu for tensor in call.tensors)):
+        if place not in self._keep and (self._other is None or not all(tensor.is_cpu for tensor in call.tensors)):
             return None
         return Operands(call, producers, place in self._keep)
 
     def follow(self, row: OpRow) -> bool:
         """Compare with the other run, in the order of operations; True where both diverge."""
-        if self._follower is None or self._follower.agrees(row, self._log.rank):
+        if self._other is None:
             return False
-        self._follower = None
-        self._log.journal.note(OpDiverged(self._log.rank, row.step, row.index))
+        rank = self._log.rank
+        if rank != self._rank:
+            # The rank may become known only after some operations; by then all ranks have done the same ones.
+            self._rank = rank
+            self._rows = islice(Ops(Recording(self._other / file_name(rank, 0))).rows(), self._followed, None)
+        self._followed += 1
+        if next(self._rows, None) == row:
+            return False
+        self._other, self._rows = None, iter(())
+        self._log.journal.note(OpDiverged(rank, row.step, row.index))
         return True
 
     def end(self, call: Call, row: OpRow, made: list[torch.Tensor]) -> None:
