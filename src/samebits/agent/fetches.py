@@ -108,7 +108,7 @@ class Fetches:
         self.count += 1
         epoch = self._epochs.setdefault(iterator, _Epoch())
         indices = epoch.waiting.popleft() if epoch.waiting else ""
-        if self.recorder.active_lane() is not None:
+        if not self.recorder.lane.log.broken:
             log = self.recorder.main.log
             place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(

@@ -170,8 +170,8 @@ class Recorder:
             for heard in self._first[event]:
                 heard(*facts)
             # What says nothing of a training begins none.
-            lane = self.active_lane() if event in self.main.hears else None
-            if lane is not None:
+            lane = self.lane if event in self.main.hears else None
+            if lane is not None and not lane.log.broken:
                 lane.hears[event](*facts)
                 self.has_loaders |= event is Event.FETCHED
             for heard in self._then[event]:
@@ -228,11 +228,6 @@ class Recorder:
             lane = self._here.lane = self._new_lane(is_own_thread=True)
             self.lanes.append(lane)
         return lane
-
-    def active_lane(self) -> Lane | None:
-        """The same; None where nothing is recorded: in a DataLoader worker, and after a full disk."""
-        lane = self.lane
-        return None if lane.log.broken or get_worker_info() is not None else lane
 
     def _begin_if_over(self, thing: object, *_: object) -> None:
         """A worker whose training has stepped, and that makes an optimizer or meets a new model, has another job."""

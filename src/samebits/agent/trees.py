@@ -45,13 +45,12 @@ def leaves(tree: object, path: str = "", inside: Attributes = lambda _: {}) -> I
 def _leaves(tree: object, path: str, inside: Attributes, known: set[int], depth: int) -> Iterator[tuple[str, object]]:
     if depth > MAX_DEPTH:
         return
-    parts: Iterable[tuple[str, object]]
+    parts: Iterable[tuple[str, object]] = ()
     if isinstance(tree, Mapping):
         parts = ((f".{_name(key, number)}", value) for number, (key, value) in enumerate(tree.items()))
     elif isinstance(tree, list | tuple):
         parts = ((f"[{index}]", value) for index, value in enumerate(tree))
     elif tree is None or isinstance(tree, _CLOSED):
-        parts = ()
         yield path, tree
     elif id(tree) in known:
         return
@@ -62,7 +61,6 @@ def _leaves(tree: object, path: str, inside: Attributes, known: set[int], depth:
         known.add(id(tree))
         parts = ((f".{name}", value) for name, value in attributes.items())
     else:
-        parts = ()
         yield path, tree
     for name, value in parts:
         yield from _leaves(value, path + name, inside, known, depth + 1)

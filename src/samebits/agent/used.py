@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 from samebits.accelerators.devices import may_be_in_use, may_read_cudas_settings
 from samebits.factors.pinning import what_was_replaced
@@ -48,8 +49,6 @@ def end_process(journal: Journal, last_step: int) -> None:
         journal.note(note)
     journal.note(Ended(last_step))
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            continue
     os._exit(0)

@@ -228,7 +228,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _digest(self, tensors: list[torch.Tensor], evidence: list[int]) -> None:
         """Add their evidence; from an accelerator many come over together, and zeros stand for them until then."""
-        if _on_cpu(tensors):
+        if all(map(_is_cpu, tensors)):
             evidence += map(self._evidence_of, tensors)
             return
         if threading.get_ident() == self._thread:
@@ -330,10 +330,6 @@ def _has_bits(tensor: torch.Tensor) -> bool:
         with suppress(RuntimeError):  # what wraps another tensor has no address
             return tensor.data_ptr() >= LOW_ADDRESS or not tensor.numel() or is_evidence(tensor)
     return is_evidence(tensor)
-
-
-def _on_cpu(tensors: list[torch.Tensor]) -> bool:
-    return all(map(_is_cpu, tensors))
 
 
 def _is_compiled(frame: FrameType | None) -> bool:

@@ -155,9 +155,7 @@ def _sha256(tensors: list[torch.Tensor]) -> str:
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
     with unobserved():
         plain = tensor.detach()
-        if plain.layout is not torch.strided:
-            return plain.clone()
-        if 0 in plain.stride():
+        if plain.layout is not torch.strided or 0 in plain.stride():
             return plain.clone()
         # As it lies: `clone` makes dense what is not. To the host, where it goes anyway: a fused step writes to all
         # that an optimizer holds, and a device has no room for that twice.

@@ -68,7 +68,6 @@ class OpSchema:
     """One overload, as far as recording it needs to know."""
 
     name: str  # `aten::add_.Tensor`; the default overload has no suffix
-    base: str  # `aten::add_`
     short: str  # `add_`
     arguments: tuple[str, ...]  # their names, in the order of positions
     writes: frozenset[str]  # those that it changes
@@ -122,7 +121,6 @@ def _read_schema(func: torch._ops.OpOverload) -> OpSchema:
     aliases = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
     return OpSchema(
         name=f"{base}.{overload}" if overload else base,
-        base=base,
         short=short,
         arguments=names,
         writes=frozenset(writes),

@@ -128,14 +128,10 @@ def _saved_by(what: str, thing: Argument, args: tuple[object, ...], kwargs: Mapp
     if what.startswith("numpy.savez"):
         named = {name: array for name, array in kwargs.items() if name != "file"}
         return {f"arr_{number}": array for number, array in enumerate(args[1:])} | named
-    if what == "pickle.dump" and not _is_called_by_user():
+    if what == "pickle.dump" and not is_user_file(foreign_frame().f_code.co_filename):
+        # Libraries pickle for themselves, to caches and to other processes; a program's own line saves.
         return None
     return _given(thing, args, kwargs)
-
-
-def _is_called_by_user() -> bool:
-    """Libraries pickle for themselves, to caches and to other processes; a program's own line saves."""
-    return is_user_file(foreign_frame().f_code.co_filename)
 
 
 def path_of(file: object) -> str:
