@@ -146,7 +146,7 @@ def test_following_on_a_device_notes_the_place_and_waits_for_nothing(
     work = race()
     recorded(tmp_path / "recorded", work)
     near = OpWindow(against=str(tmp_path / "recorded"))
-    monkeypatch.setattr(mode, "_on_cpu", lambda tensors: False)
+    monkeypatch.setattr(mode, "_is_cpu", lambda tensor: False)
     taken: list[Any] = []
     real = capture.Operands
     monkeypatch.setattr(capture, "Operands", lambda *args: taken.append(args) or real(*args))

@@ -71,7 +71,7 @@ def test_a_window_that_a_forward_opens_knows_its_module(tmp_path: Path) -> None:
 def test_the_accelerators_way_finds_the_same_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Digests that are fetched many operations later name the same operation."""
     near = first_op_divergence(recorded(tmp_path / "a", train), recorded(tmp_path / "b", lambda: train(noise=0.1)))
-    monkeypatch.setattr(mode, "_on_cpu", lambda tensors: False)
+    monkeypatch.setattr(mode, "_is_cpu", lambda tensor: False)
     far_a, far_b = recorded(tmp_path / "c", train), recorded(tmp_path / "d", lambda: train(noise=0.1))
     far = first_op_divergence(far_a, far_b)
     twin = first_op_divergence(far_a, recorded(tmp_path / "e", train))

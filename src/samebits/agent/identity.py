@@ -41,7 +41,6 @@ class Weak(ref[Any]):
     __slots__ = ("version",)
 
     def __init__(self, thing: object) -> None:
-        super().__init__(thing)
         self.version = version_of(thing)
 
     def is_unchanged(self, thing: object) -> bool:
