@@ -78,10 +78,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """torch.compile works as if this mode were not there; what it made is one invisible step to us."""
         return True
 
-    @classmethod
-    def is_infra_mode(cls) -> bool:
-        """What older versions of torch ask instead of `ignore_compile_internals`."""
-        return True
+    # What older versions of torch ask.
+    is_infra_mode = ignore_compile_internals
 
     # ---- the window
 
