@@ -3,6 +3,8 @@
 They are half of the time that a short process takes, and the tests start thousands of those. An optimizer imports the
 compiler to mark where it must stop, also where nobody compiles: until more is asked of it, those two calls are answered
 as they work while nothing is compiled. Once one part is needed, all are read, in the order in which torch reads them.
+Kernels for tensors without data are read with the first decomposition; a script that has such tensors and nothing of
+the kind finds those alone that torch has in C++.
 """
 
 import functools
@@ -45,11 +47,28 @@ class LateCompiler(Late):
         return disabled
 
 
+class LateKernels(Late):
+    """The part of them without which torch.Generator cannot be called is there at once."""
+
+    def __init__(self, name):
+        from torch._opaque_base import OpaqueBaseMeta
+
+        super().__init__(name)
+        inner = sys.modules["torch._C"]
+        inner._set_generator_metaclass(OpaqueBaseMeta)
+        # It would be called again when they are read.
+        inner._set_generator_metaclass = lambda metaclass: None
+
+
+KERNELS = "torch._meta_registrations"
+# What reads them first.
+READS_KERNELS = ("torch._decomp.decompositions", "torch._prims")
 # In the order in which torch imports them.
 LATE = {
     "torch.distributions": Late,
     "torch.export": Late,
     "torch.quantization": Late,
+    KERNELS: LateKernels,
     "torch._dynamo": LateCompiler,
 }
 
@@ -61,11 +80,19 @@ def read_all():
             module.become_real()
 
 
+def can_wait_for_kernels():
+    """Whether torch says what a generator wants of them; older ones read them elsewhere."""
+    return hasattr(sys.modules["torch._C"], "_set_generator_metaclass")
+
+
 class Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname, path=None, target=None):
         if isinstance(sys.modules.get(fullname.rpartition(".")[0]), Late):
             read_all()
-        if fullname not in LATE:
+        kernels = sys.modules.get(KERNELS)
+        if fullname in READS_KERNELS and isinstance(kernels, Late):
+            kernels.become_real()
+        if fullname not in LATE or (fullname == KERNELS and not can_wait_for_kernels()):
             return None
         spec = PathFinder.find_spec(fullname, path)
         spec.loader, spec.loader_state = self, spec.loader
