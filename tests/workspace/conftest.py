@@ -65,7 +65,7 @@ class Runs:
 
         command = parse_command([PYTHON, "-c", f"import os, json\n{code}", *words])
         path = self.home / f"{number}-run"
-        outcome = run_in(self.space, command, spec or RunSpec(), path, 60, at_end=finish)
+        outcome = run_in(self.space, command, spec or RunSpec(), path, 120, at_end=finish)
         assert outcome.succeeded, outcome.folder.stderr.read_text()
         printed = outcome.folder.stdout.read_text()
         return json.loads(printed) if printed else None

@@ -93,9 +93,8 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "resume" else pytest.mark.slow) for name in COMMANDS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_touches_anything_of_the_users(name: str, tmp_path: Path) -> None:
     """Names, inodes, modes, times and contents are as before, in the whole home."""
     home = home_of(tmp_path)
