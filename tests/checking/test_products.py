@@ -63,7 +63,7 @@ def test_a_time_that_is_the_same_held_and_changed_takes_more_runs() -> None:
     assert len(simulation.runs) == 12
 
 
-@pytest.mark.parametrize("faces", [2, 5])
+@pytest.mark.parametrize("faces", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_what_is_drawn_is_hardly_ever_taken_for_a_time(faces: int) -> None:
     """Where the clock enters as well: of a coin two runs agree half of the time, a die of five is new most easily."""
     script = Script(effects=(Effect("clock", 9, None),), faces=faces)

@@ -298,7 +298,7 @@ def test_a_budget_may_end_anywhere(max_runs: int) -> None:
         assert not cause.confirmed or len(cause.evidence.held) + len(cause.evidence.released) >= 2 + 5
 
 
-@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in (2, 3))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
 def test_of_many_checks_few_accuse_the_innocent(part: int) -> None:
     """Scripts of every kind: fewer than one check in a hundred calls an innocent factor confirmed."""
     count: Counter[str] = Counter()
@@ -492,7 +492,7 @@ def test_one_cause_takes_fourteen_runs_and_four_take_twenty_eight(jobs: int) -> 
         (four, 27),
         (apart, 33),
     ):
-        for seed in range(40):
+        for seed in range(20):
             found, simulation, _ = simulated(Script(effects=effects), random.Random(seed), jobs=jobs)
 
             assert all(cause.confirmed for cause in found.causes)

@@ -242,7 +242,8 @@ def test_a_treatment_from_outside_is_told() -> None:
 
 DRAW = """
 import torch, numpy as np, random
-print(json.dumps([torch.rand(2).tolist(), np.random.rand(), random.random()]))
+def drawn():
+    return [torch.rand(2).tolist(), np.random.rand(), random.random()]
 """
 
 
@@ -267,12 +268,9 @@ print(json.dumps([first == random.random(), found["torch-rng"].observation.value
 
 def test_pin_first_thing_or_after_the_imports_gives_the_same_numbers() -> None:
     """What a module draws while it is imported has no influence on the streams; and nobody else draws the same."""
-    free = python(DRAW)
-    first = python(f"import samebits\nsamebits.pin(seed=3)\n{DRAW}", PYTHONHASHSEED="0")
-    last = python(
-        f"import torch, numpy, random, samebits\ntorch.rand(3), numpy.random.rand(5)\nsamebits.pin(seed=3)\n{DRAW}",
-        PYTHONHASHSEED="0",
-    )
+    pins = "import samebits\nsamebits.pin(seed=3)\n"
+    first = python(f"{pins}{DRAW}print(json.dumps(drawn()))", PYTHONHASHSEED="0")
+    free, last = python(f"{DRAW}free = drawn()\n{pins}print(json.dumps([free, drawn()]))", PYTHONHASHSEED="0")
 
     assert first == last
     assert all(a != b for a, b in zip(first, free, strict=True))

@@ -23,7 +23,7 @@ def without_empty(content: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in known.items() if one not in ("", [], {})}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(data)
 def test_what_is_written_is_read(content: dict[str, Any]) -> None:
     """Any text, number, list and table, under any name; the order in which keys were added does not show."""
