@@ -19,6 +19,7 @@ TRAIN = """
 import gc, multiprocessing, random, sys, threading, time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import torch
+gc.freeze()  # torch itself need not be looked through
 LATE, NOISE = "late" in sys.argv, "noise" in sys.argv
 def train(number):
     own = torch.Generator().manual_seed(number)

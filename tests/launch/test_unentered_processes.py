@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits import verdict
 from samebits.launch.command import parse_command
 from samebits.launch.supervised import unentered
 from samebits.runfolder.notes import Failed, read_notes
@@ -42,16 +43,17 @@ def run(folder: Path, *words: str) -> list[str]:
 
 
 def test_what_was_not_entered_is_named_and_leaves_a_check_undecided(tmp_path: Path) -> None:
-    """Everything recorded agrees, and the second line of the script trained unseen."""
+    """Everything recorded agrees, and the second line of the script trained unseen; Python reads what was printed."""
     write(tmp_path, {"train.py": TRAIN, "noise.py": NOISE, "train.sh": f"{PYTHON} train.py\n{PYTHON} -I noise.py\n"})
 
     done = samebits("check", "--runs", "2", "--", "bash", "train.sh", cwd=tmp_path)
-    answer = json.loads(next((tmp_path / ".samebits").glob("*/answer.json")).read_text())
+    path = next((tmp_path / ".samebits").glob("*/answer.json"))
 
     assert done.status == 2, done.err
     assert done.out.startswith("undecided: a process could not be entered; of the others, same bits: 2 runs of 3 steps")
     assert f"not seen  a process that could not be entered: {Path(PYTHON).name} -I noise.py" in done.out
-    assert answer["verdict"] == "undecided"
+    assert json.loads(path.read_text())["verdict"] == "undecided"
+    assert f"{verdict(path.parent)}\n" == done.out
 
 
 HELPERS = f"""

@@ -292,7 +292,7 @@ train(model, optimizer, scale / 2**32)
 def test_a_cache_does_not_make_runs_the_same(source: str, tmp_path: Path) -> None:
     """In a folder of its own each run draws what it keeps; later ones would read what the first one drew."""
     (tmp_path / "cached.py").write_text(source, encoding="utf-8")
-    answer = check(tmp_path, "--runs", "2", "--max-runs", "4", "cached.py")
+    answer = check(tmp_path, "--runs", "2", "--max-runs", "2", "cached.py")
 
     assert answer["verdict"] == "different"
     assert [answer["divergent"][one] for one in ("a", "b")] == [1, 2]
