@@ -13,7 +13,7 @@ from samebits.factors.context import Setting
 from tests.checking.simulation import LEFT, SEEN, Effect, Script, random_script, simulated
 
 HARMLESS = tuple(Effect(name, line, None) for line, name in enumerate(SEEN, 10))
-CHECKS = 800
+CHECKS = 400
 ON_A_DEVICE = frozenset({"cuda", "accelerator"})
 
 
@@ -129,7 +129,7 @@ def test_where_an_autotuner_was_asked_for_the_same_rests_on_eight_runs(used: fro
     """It may choose the same of two in three runs; where it can have chosen at all."""
     for line, at_least in ((9, runs), (0, 3)):
         script = Script(effects=(Effect("cudnn-autotune", line, 0, kinds=2),), used=used)
-        checks = [simulated(script, random.Random(seed)) for seed in range(60)]
+        checks = [simulated(script, random.Random(seed)) for seed in range(30)]
         alike = [len(simulation.runs) for found, simulation, _ in checks if found.divergent is None]
 
         assert set(alike) <= {at_least}
@@ -251,10 +251,10 @@ def test_a_run_whose_recording_fails_is_the_end_of_it(number: int) -> None:
 def test_a_script_that_fails_by_itself_now_and_then_is_different() -> None:
     """Two runs treated alike, of which one fails: no treatment is to blame, but by luck, and within the bound."""
     blamed = 0
-    for seed in range(400):
+    for seed in range(200):
         found, _, _ = simulated(Script(effects=HARMLESS, lottery=0.4), random.Random(seed))
         blamed += found.error is None and any(cause.confirmed for cause in found.causes)
-    assert blamed < 4
+    assert blamed < 2
 
 
 def test_a_cause_that_a_later_round_puts_in_doubt_is_dropped() -> None:
@@ -276,12 +276,12 @@ def test_what_a_guilty_factor_does_differently_each_time_is_no_further_cause(is_
     effects = Effect("thread-order", 70, 0), Effect("thread-order", 0, 1, frays=not is_coin)
     script = Script(effects=effects, coins=((1, 0.5),) if is_coin else ())
     excused = 0
-    for seed in range(200):
+    for seed in range(100):
         found, _, inquiry = simulated(script, random.Random(seed))
         if inquiry.unsteady is not None and places(found.causes) == [("thread-order", 70)]:
             excused += found.unknown is None
             assert found.unknown is not None or (found.remedy is not None and found.remedy.verified)
-    assert excused < 3 if is_coin else excused > 150
+    assert excused < 2 if is_coin else excused > 75
 
 
 @pytest.mark.parametrize("max_runs", range(2, 30))
@@ -298,7 +298,7 @@ def test_a_budget_may_end_anywhere(max_runs: int) -> None:
         assert not cause.confirmed or len(cause.evidence.held) + len(cause.evidence.released) >= 2 + 5
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 8))])
 def test_of_many_checks_few_accuse_the_innocent(part: int) -> None:
     """Scripts of every kind: fewer than one check in a hundred calls an innocent factor confirmed."""
     count: Counter[str] = Counter()
@@ -307,7 +307,7 @@ def test_of_many_checks_few_accuse_the_innocent(part: int) -> None:
 
     assert count["different"] > CHECKS / 2
     assert count["false"] < 0.01 * count["chancy and different"]
-    assert count["clean guilty"] > 30
+    assert count["clean guilty"] > 15
     assert count["missed"] < 0.1 * count["clean guilty"]
 
 
@@ -515,7 +515,7 @@ def test_one_other_value_that_changes_nothing_acquits_nobody(name: str) -> None:
 def test_a_choice_without_a_seed_that_falls_alike_three_times_is_seen_all_the_same() -> None:
     """One of two architectures by an unseeded draw: of four checks, one saw three runs that are alike."""
     alike, runs = 0, []
-    for seed in range(400):
+    for seed in range(200):
         script = Script(
             effects=(Effect("python-rng", 70, 1, shows=0.5, hides=(2, 6)),), look=random.Random(seed).choice((2, 9))
         )
@@ -523,7 +523,7 @@ def test_a_choice_without_a_seed_that_falls_alike_three_times_is_seen_all_the_sa
         alike += found.divergent is None
         runs.append(len(simulation.runs))
         assert {cause.factor for cause in found.causes} <= {"python-rng"}
-    assert alike <= 6
+    assert alike <= 3
 
 
 @pytest.mark.parametrize(("effect", "runs"), [(Effect("python-rng", 70, None), 8), (Effect("clock", 70, None), 3)])
@@ -542,7 +542,7 @@ def test_what_is_drawn_without_a_seed_and_changes_nothing_costs_five_runs(effect
 def test_what_a_check_holds_in_part_is_guilty_where_it_cures_as_a_whole() -> None:
     """Sets of objects order by addresses: `samebits run` is the remedy; noise that it does not cure accuses nobody."""
     cured = 0
-    for seed in range(40):
+    for seed in range(20):
         script = Script(effects=HARMLESS[:2], noise=((1, 1.0),))
         by_address, _, _ = simulated(replace(script, orders_by_address=True), random.Random(seed), jobs=2)
         other, _, _ = simulated(script, random.Random(seed), jobs=2)
@@ -552,7 +552,7 @@ def test_what_a_check_holds_in_part_is_guilty_where_it_cures_as_a_whole() -> Non
         cured += by_address.remedy is not None and by_address.remedy.verified
         assert other.causes == []
         assert other.unknown is not None
-    assert cured >= 36
+    assert cured >= 18
 
 
 def test_what_is_not_explained_ends_soon_and_says_what_was_let_go() -> None:
@@ -572,9 +572,9 @@ def test_what_is_not_explained_ends_soon_and_says_what_was_let_go() -> None:
 def test_a_choice_that_shows_at_another_step_with_every_value_is_found(look: int) -> None:
     """In every step an unseeded draw decides whether something rare is done: runs differ at once, later, or hardly."""
     found = Counter[str]()
-    for seed in range(60):
+    for seed in range(30):
         effects = (*HARMLESS, Effect("os-entropy", 70, 1, rare=0.02))
         check, _, _ = simulated(Script(steps=170, effects=effects, look=look), random.Random(seed))
         found[" ".join(cause.factor for cause in check.causes if cause.confirmed)] += 1
 
-    assert found["os-entropy"] >= 54, found
+    assert found["os-entropy"] >= 27, found
