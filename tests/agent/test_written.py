@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from samebits.runfolder.notes import Unseen, read_notes
 
 SCRIPT = """
@@ -52,6 +54,7 @@ def test_files_written_by_other_means_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_script_that_writes_nothing_else_has_nothing_unseen(tmp_path: Path) -> None:
     """The twin: everything it saves is looked into."""
     start, end = SCRIPT.index('with open("scores'), SCRIPT.index('with open("best')

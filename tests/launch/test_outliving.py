@@ -78,10 +78,10 @@ time.sleep(600)
 
 @pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) -> None:
-    """At any moment, also in the middle of a start: ten times for each number of runs side by side."""
+    """At any moment, also in the middle of a start: four times for each number of runs side by side."""
     luck = random.Random(jobs)
     write(tmp_path, {"it.py": STANDS_FOR})
-    for number in range(10):
+    for number in range(4):
         with started(
             "check", "--isolation", "none", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path
         ) as check:
@@ -123,10 +123,8 @@ def _alive(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["it.py"], pytest.param(["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"], marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["it.py"], ["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"]])
 def test_what_a_killed_check_has_recorded_can_be_read(words: list[str], tmp_path: Path) -> None:
     """No process is left, alone and under torchrun; `diff` and `report` answer."""
     write(tmp_path, {"it.py": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLOW}"})

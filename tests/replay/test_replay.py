@@ -103,6 +103,7 @@ def race() -> None:
     (leaf[index] * weight).sum().backward()
 
 
+@pytest.mark.slow
 def test_a_race_is_confirmed(tmp_path: Path) -> None:
     """The planted failure: an operation that does give different bits for the same inputs."""
     threads = torch.get_num_threads()
