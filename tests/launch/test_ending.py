@@ -165,7 +165,7 @@ for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
     if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:
         signal.signal(getattr(signal, name), lambda number, _: print(signal.Signals(number).name, flush=True))
 open(f"pid.{os.getpid()}", "w")
-deadline = time.monotonic() + 1
+deadline = time.monotonic() + 2
 while time.monotonic() < deadline and not os.path.exists("enough"):
     time.sleep(0.02)
 """
@@ -173,7 +173,7 @@ while time.monotonic() < deadline and not os.path.exists("enough"):
 
 def test_a_run_passes_signals_on(tmp_path: Path) -> None:
     """What a scheduler or a supervisor sends to samebits reaches the command, once."""
-    write(tmp_path, {"it.py": SAYS_SIGNALS.replace("+ 1", "+ 60")})
+    write(tmp_path, {"it.py": SAYS_SIGNALS.replace("+ 2", "+ 60")})
     given = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"]
     # A shell starts what goes on in the background with some of them ignored, and so do its children.
     names = [name for name in given if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN]
