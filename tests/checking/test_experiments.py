@@ -64,6 +64,7 @@ for _ in range(3):
     assert ["remedy", "samebits run --pin torch-algorithms train.py"] in verdict["rows"]
 
 
+@pytest.mark.slow
 def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None:
     """What the kernel says, in a seed: nobody is accused, the line that seeds and the first draw are named."""
     chance = "int(open('/proc/sys/kernel/random/uuid').read()[:8], 16)"
@@ -114,16 +115,17 @@ def test_a_failure_in_one_run_only_is_a_divergence(tmp_path: Path) -> None:
 def test_bounds_end_the_search_and_are_listed(tmp_path: Path) -> None:
     """What was not tried is said; a step limit cuts every run."""
     source = TRAIN.replace("torch.manual_seed(0)", "") + "for _ in range(50):\n    step()\n"
-    verdict = check(tmp_path, source, "--max-runs", "4", "--max-steps", "5", "--jobs", "2")
+    verdict = check(tmp_path, source, "--runs", "2", "--max-runs", "3", "--max-steps", "5", "--jobs", "2")
 
     assert verdict["verdict"] == "different"
     assert verdict["causes"] == []
-    assert any("stopped after 4 runs" in text for text in verdict["untested"])
-    assert len(verdict["runs"]) <= 4
+    assert any("stopped after 3 runs" in text for text in verdict["untested"])
+    assert len(verdict["runs"]) <= 3
     assert max(run["steps"] for run in verdict["runs"]) == 5
 
 
-@pytest.mark.parametrize("pin", [pytest.param([], marks=pytest.mark.slow), ["--pin", "torch-rng"]])
+@pytest.mark.slow
+@pytest.mark.parametrize("pin", [[], ["--pin", "torch-rng"]])
 def test_pins_of_the_user_hold_in_every_run(tmp_path: Path, pin: list[str]) -> None:
     """An unseeded model repeats with --pin torch-rng, and does not without."""
     source = TRAIN.replace("torch.manual_seed(0)", "") + "step()\n"
@@ -165,11 +167,11 @@ def test_a_treatment_that_the_script_does_not_survive_is_left_out(tmp_path: Path
 
 
 def test_folds_that_seed_themselves_are_the_same(tmp_path: Path) -> None:
-    """Twelve trainings in turn, each with a model and an optimizer of its own, whose addresses are used again."""
+    """Six trainings in turn, each with a model and an optimizer of its own, whose addresses are used again."""
     source = """
 import torch
 from torch import nn
-for fold in range(12):
+for fold in range(6):
     torch.manual_seed(fold)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -178,7 +180,7 @@ for fold in range(12):
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
 """
-    verdict = check(tmp_path, source)
+    verdict = check(tmp_path, source, "--runs", "2")
 
     assert (verdict["verdict"], verdict["causes"]) == ("same", [])
     assert {"loss", "grad", "param", "end"} <= set(verdict["streams"])
