@@ -97,24 +97,24 @@ def test_a_look_ends_and_a_run_that_follows_goes_on_until_it_differs(tmp_path: P
 
     Nor where there are several recordings: two processes that train at once may have begun in another order.
     """
-    look = run(tmp_path, "look", -1, 400, RunSpec(look_seconds=0.1, look_steps=30))
+    look = run(tmp_path, "look", -1, 200, RunSpec(look_seconds=0.1, look_steps=30))
     (recording,) = look.folder.recordings()
     (last,) = lasts(look)
     follow = RunSpec(follow=str(look.folder.path))
     same = run(tmp_path, "same", -1, 60, follow)
-    whole = run(tmp_path, "whole", -1, 400, RunSpec())
-    other = run(tmp_path, "other", 20, 400, RunSpec(follow=str(whole.folder.path)))
+    whole = run(tmp_path, "whole", -1, 200, RunSpec())
+    other = run(tmp_path, "other", 20, 200, RunSpec(follow=str(whole.folder.path)))
     (stopped,) = lasts(other)
     (whole.folder.path / "recording.process1.sqlite").touch()
     several = run(tmp_path, "several", 20, 60, RunSpec(follow=str(whole.folder.path)))
 
     assert last is not None
-    assert 30 <= recording.steps == last + 1 < 400
+    assert 30 <= recording.steps == last + 1 < 200
     assert "the end" not in look.folder.stdout.read_text()
     assert lasts(same) == {None}
     assert "the end" in same.folder.stdout.read_text()
     assert stopped is not None
-    assert 20 <= stopped < 390
+    assert 20 <= stopped < 190
     assert "the end" not in other.folder.stdout.read_text()
     assert lasts(several) == {None}
 

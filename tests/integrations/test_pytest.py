@@ -282,11 +282,11 @@ def test_strict_xfail_that_passes(): torch.ones(2)
 @isolated
 @pytest.mark.xfail(reason="is broken", raises=KeyError)
 def test_xfail(): raise KeyError
-
-@isolated
-def test_skip(): pytest.skip("not today")
 """
 MORE_ENDS = """
+@isolated
+def test_skip(): pytest.skip("not today")
+
 @isolated
 @pytest.mark.xfail(reason="was broken")
 def test_xfail_that_passes(): torch.ones(2)
