@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, NoCureError, Original
@@ -81,7 +81,14 @@ class Sources:
     """
 
     def __init__(self, read: Callable[[str], Original], paths: Iterable[str] = ()) -> None:
-        self.of, self._paths = cache(read), [*paths]
+        self._read, self._paths = read, [*paths]
+        self._known: dict[str, Original] = {}
+
+    def of(self, path: str) -> Original:
+        """The file at a path."""
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        return self._known[path]
 
     def script(self, wanted: Wanted) -> Original:
         """The script that is run."""
@@ -91,7 +98,7 @@ class Sources:
 
     def all(self) -> Iterator[Original]:
         """Those of the program that can be read."""
-        for path in self._paths:
+        for path in dict.fromkeys([*self._paths, *self._known]):
             try:
                 yield self.of(path)
             except NoCureError:
