@@ -29,6 +29,7 @@ from samebits.report.answers import document_of
 from samebits.report.causes import confirmed, remedy_state
 from samebits.report.diffs import diff_told
 from samebits.report.locks import lock_told
+from samebits.report.rows import Told, code
 from samebits.report.text import check_told, factors_told, plan_text, remedy_command, so_far_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
@@ -143,6 +144,14 @@ def test_what_is_said_meanwhile_names_every_line_that_it_may_be(script: Path) ->
 
     assert "confirmed: torch-rng: drawn before it was seeded, train.py:2;" in text
     assert text.endswith("confirmed: file-order: os.listdir listed, train.py:3 or train.py:7, 9")
+
+
+def test_a_row_without_a_text_is_none() -> None:
+    """In the whole answer, in its first lines and as data; a line of code that is not known is none, either."""
+    told = Told("different bits", [("first", ""), code(""), ("cause", "clock"), code("time.time()"), ("latent", "")])
+
+    assert told.all_rows == [("cause", "clock"), ("", "    time.time()")]
+    assert told.text == told.brief == "different bits\n  cause     clock\n                time.time()"
 
 
 def test_the_first_answer_fits_ten_lines(script: Path) -> None:

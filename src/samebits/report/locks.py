@@ -65,10 +65,9 @@ def headline_of(one: Verified, found: EntriesVerified) -> str:
 
 def divergence_line(place: LockDivergence) -> str:
     """`at step 37, in the gradients`: where a run parts from what is locked, as a clause."""
-    if place.what == "data":
-        return f"in the data: {place.path} is not as it was locked{place.why and f': {place.why}'}"
-    if place.what == "artifact":
-        return f"in an artifact: {place.path} is not as it was locked{place.why and f': {place.why}'}"
+    if place.what in ("data", "artifact"):
+        what = "the data" if place.what == "data" else "an artifact"
+        return f"in {what}: {place.path} is not as it was locked{place.why and f': {place.why}'}"
     if place.what == "length":
         assert place.lengths is not None
         return f"in its length: it took {counted(place.lengths[1], 'step')}, and {place.lengths[0]} are locked"
