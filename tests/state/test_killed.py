@@ -9,7 +9,7 @@ from tests.running import printed_by
 
 
 @pytest.mark.parametrize(
-    ("trials", "seed"), [(10, 0), *(pytest.param(60, seed, marks=pytest.mark.slow) for seed in (1, 2))]
+    ("trials", "seed"), [(6, 0), *(pytest.param(60, seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )
 def test_a_killed_training_ends_in_the_same_bits(tmp_path: Path, trials: int, seed: int) -> None:
     """In a step, inside a save, and at any time; half of them twice, and all of them."""

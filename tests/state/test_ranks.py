@@ -24,7 +24,7 @@ def digests(answers: list[Any]) -> set[str]:
     return {one["digest"] if isinstance(one, dict) else one for one in answers}
 
 
-@pytest.mark.parametrize("change", ["2 to 1", "1 to 2", "2 to 3", "3 to 2"])
+@pytest.mark.parametrize("change", ["2 to 1", "1 to 2", "2 to 3"])
 def test_another_number_of_ranks_ends_in_the_same_bits(found: Any, change: str) -> None:
     """Where all that is drawn is drawn by samebits.data, and the arithmetic is the same; asked for, and not else."""
     answers = found["other_numbers"]
