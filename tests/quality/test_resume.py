@@ -128,9 +128,12 @@ def test_a_right_resume_is_the_same_however_it_is_stopped(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(["plain.py", "--mode", "never"], "the script never saved", marks=pytest.mark.slow),
+        (["plain.py", "--mode", "never"], "the script never saved"),
         pytest.param(["plain.py", "--mode", "last-only"], "saves after its last step only", marks=pytest.mark.slow),
-        (["plain.py", "--mode", "other-command"], "say --resume\n\nhint: does it need other arguments to resume?"),
+        pytest.param(
+            *(["plain.py", "--mode", "other-command"], "say --resume\n\nhint: does it need other arguments to resume?"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(["plain.py", "--mode", "new-folder"], "it makes a folder that exists", marks=pytest.mark.slow),
         pytest.param(["plain.py", "--mode", "never-repeats"], "does not repeat even when", marks=pytest.mark.slow),
         pytest.param(["--at", "3", "plain.py"], "--at 3: nothing is saved before", marks=pytest.mark.slow),
