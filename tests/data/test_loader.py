@@ -609,10 +609,14 @@ def test_a_single_sample_is_fetched_as_a_loader_does() -> None:
 
 
 def test_explicit_generators() -> None:
-    """The same one within a sample, another one in the next, and none outside."""
+    """The same one within a sample, whatever else is fetched for it; another one in the next, and none outside."""
+
+    def drawn(_: int = 0) -> int:
+        return int(torch.randint(2**31, (), generator=sample_generator()))
 
     def twice(index: int) -> list[int]:
-        return [int(torch.randint(2**31, (), generator=sample_generator())) for _ in range(2)]
+        before, _ = drawn(), fetch(Samples(9, drawn), 8 - index)
+        return [before, drawn()]
 
     dataset = Samples(4, twice)
     first, second = fetch(dataset, 0), fetch(dataset, 1)

@@ -200,7 +200,9 @@ MUTANTS = [
     ),
     # report
     Mutant("base/records.py", 'own.metadata.get("key", own.name)', "own.name", "report/test_answers.py"),
-    Mutant("report/terminal.py", "if line.startswith(CODE, INDENT):", "if not line.startswith(CODE, INDENT):", "report"),
+    Mutant(
+        "report/terminal.py", "if line.startswith(CODE, INDENT):", "if not line.startswith(CODE, INDENT):", "report"
+    ),
 ]
 
 

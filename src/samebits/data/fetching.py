@@ -103,7 +103,7 @@ class Fetcher(Dataset[object]):
             try:
                 yield generators
             finally:
-                Current.set(None)
+                Current.words = None
             return
         threads = torch.get_num_threads()
         with generators.put_aside():

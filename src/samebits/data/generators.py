@@ -30,6 +30,7 @@ class Words(NamedTuple):
         numpy: 32 bits, which is what `numpy.random.seed` takes as one number.
         torch: 32 bits; torch's CPU generator looks at no more.
         rest: what the held generators' own words are derived from.
+        made: the explicit generators that were asked for, by library.
     """
 
     python: int
@@ -37,13 +38,14 @@ class Words(NamedTuple):
     torch: int
     accelerator: int
     rest: bytes
+    made: dict[str, object]
 
     @classmethod
     def of(cls, key: bytes) -> Words:
         """Cut from a key of 64 bytes."""
         parts = (key[:16], key[16:20], key[20:24], key[24:32])
         python, numpy, for_torch, accelerator = (int.from_bytes(part, "little") for part in parts)
-        return cls(python, numpy, for_torch, accelerator >> 1, key[32:])
+        return cls(python, numpy, for_torch, accelerator >> 1, key[32:], {})
 
     def of_held(self, path: str) -> int:
         """128 bits for a generator that an object holds."""
@@ -85,7 +87,7 @@ class Generators:
             yield
         finally:
             restore(states)
-            Current.set(words)
+            Current.words = words
 
     def start(self, key: bytes) -> None:
         """Start all of them from the key of whatever comes next."""
@@ -99,7 +101,7 @@ class Generators:
             generator.manual_seed(words.accelerator)
         for path, handle in self.held:
             handle.start(words.of_held(path))
-        Current.set(words)
+        Current.words = words
 
 
 class StepGenerators:
@@ -116,7 +118,7 @@ class StepGenerators:
         """Begin what `words` name, such as ("batch", epoch, number): every rank has draws of its own."""
         self._generators.start(self._deriver.key(*words, "rank", current_world().rank))
         # No sample is being fetched.
-        Current.set(None)
+        Current.words = None
 
 
 def _numpy_random() -> ModuleType | None:
@@ -138,16 +140,9 @@ ForkingPickler.register(torch.Generator, lambda one: (_received, (str(one.device
 
 
 class Current:
-    """The key that generators were started from last, while a sample is fetched; and the explicit ones made from it."""
+    """What generators were started from last, while a sample is fetched."""
 
     words: ClassVar[Words | None] = None
-    made: ClassVar[dict[str, object]] = {}
-
-    @classmethod
-    def set(cls, words: Words | None) -> None:
-        """Another sample begins, or none."""
-        cls.words = words
-        cls.made = {}
 
 
 def sample_generator(library: str = "torch") -> object:
@@ -166,14 +161,15 @@ def sample_generator(library: str = "torch") -> object:
     """
     if library not in _MAKERS:
         raise UsageError(f"library must be one of {', '.join(_MAKERS)}, got {library!r}")
-    if Current.words is None:
+    words = Current.words
+    if words is None:
         raise UsageError(
             "sample_generator() was called while no sample is being fetched",
             "fetch through samebits.data.DataLoader, or through samebits.data.fetch(dataset, index)",
         )
-    if library not in Current.made:
-        Current.made[library] = _MAKERS[library](Current.words.of_held(f"sample_generator {library}"))
-    return Current.made[library]
+    if library not in words.made:
+        words.made[library] = _MAKERS[library](words.of_held(f"sample_generator {library}"))
+    return words.made[library]
 
 
 def _numpy_generator(word: int) -> object:
