@@ -42,7 +42,7 @@ BUDGET = {
     "rng": 800,
     "runfolder": 2100,
     "state": 1450,
-    "testing": 650,
+    "testing": 550,
     "workspace": 875,
 }
 

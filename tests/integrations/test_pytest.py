@@ -15,7 +15,7 @@ from samebits.locking.lockfile import Lockfile
 pytest_plugins = ["pytester"]
 
 # Loaded before a run within this process looks for them: some cannot be loaded twice, and each takes its time.
-for _name in ("agent.recorder", "agent.ops.mode", "agent.environment", "testing.expected", "testing.isolation"):
+for _name in ("agent.recorder", "agent.ops.mode", "agent.environment", "testing.expected", "testing.repeats"):
     importlib.import_module(f"samebits.{_name}")
 assert np.random.__name__
 
@@ -414,16 +414,20 @@ def test_a_process_of_its_own(pytester: pytest.Pytester) -> None:
         def test_repeats():
             COUNT[0] += 1
             torch.ones(2).mul(COUNT[0])
+        @pytest.mark.samebits(isolated=True, vary=["torch-rng"])
+        def test_draws(): torch.ones(2).mul(torch.rand(()))
         """
     )
     result = pytester.runpytest_inprocess("-v", *QUIET[1:])
 
     text = result.stdout.str()
-    assert outcomes(result) == {"test_id": "failed", "test_fails": "failed", "test_repeats": "passed"}
+    ends = {"test_id": "failed", "test_fails": "failed", "test_repeats": "passed", "test_draws": "failed"}
+    assert outcomes(result) == ends
+    assert "in run 2 torch-rng had another value; each run had a process of its own" in text
     assert "process-id: os.getpid was asked; use a fixed seed, plus the number of the rank or worker, instead" in text
     result.stdout.fnmatch_lines(["*in a process of its own:*", "*assert (1 + 1) == 3*"])
     assert "PytestAssertRewriteWarning" not in text
-    assert text.count("seeded from 0") == 2
+    assert text.count("seeded from 0") == 3
 
 
 # ---- seeds -----------------------------------------------------------------------------------------------------------

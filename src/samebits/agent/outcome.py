@@ -41,8 +41,8 @@ def digests_of_reach(function: Callable[..., object], args: Sequence[object], kw
     return _digested((path, leaf) for path, leaf in found if as_tensor(leaf) is not None)
 
 
-def first_difference(a: Digests, b: Digests) -> str | None:
-    """The first path that is not the same in both; None if all are."""
+def first_difference(a: Mapping[str, object], b: Mapping[str, object]) -> str | None:
+    """The first path that has not the same digest in both; None if all have."""
     return next((path for path in (*a, *b) if a.get(path) != b.get(path)), None)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from samebits.base.errors import DivergenceError, LockfileError, SamebitsError, UsageError
@@ -30,7 +31,7 @@ class NamedByTest:
 
     test: str
     given: LockedTensors
-    environment: Environment = Environment()  # noqa: RUF009 - frozen
+    environment: Environment
     unknown: str = ""
 
 
@@ -51,7 +52,6 @@ class ExpectedBits:
         self._names: list[str] = []
         self._locked: Mapping[str, str] = {}
         self._unknown = self._digest = ""
-        self._environment: Environment | None = None
 
     def assert_same(self, name: str, value: object) -> None:
         """Require that a tensor, or all tensors of a module, have the bits that are locked under this name.
@@ -89,10 +89,6 @@ class ExpectedBits:
             self._locked = expected.tensors
             self._compare(name, digests, value)
 
-    def begin(self) -> None:
-        """Forget what an earlier run of the same test named."""
-        self._found, self._names, self._locked, self._unknown = {}, [], {}, ""
-
     @property
     def lacking(self) -> str:
         """Which tensor is locked with what was named and is gone, once the test is over; empty if none is."""
@@ -110,17 +106,16 @@ class ExpectedBits:
         if not self._found:
             return None
         given = LockedTensors(self._digest, self._found, self._seed)
-        return NamedByTest(self._test, given, self._where(), self._unknown)
+        return NamedByTest(self._test, given, self._environment, self._unknown)
 
-    def _where(self) -> Environment:
-        if self._environment is None:
-            from samebits.agent.environment import environment_now
-            from samebits.factors.context import import_if_installed
+    @cached_property
+    def _environment(self) -> Environment:
+        from samebits.agent.environment import environment_now
+        from samebits.factors.context import import_if_installed
 
-            # Which numbers NumPy computes with is part of it, whether this test or an earlier one loads it.
-            import_if_installed("numpy")
-            self._environment = environment_now()
-        return self._environment
+        # Which numbers NumPy computes with is part of it, whether this test or an earlier one loads it.
+        import_if_installed("numpy")
+        return environment_now()
 
     def _digested(self, name: str, value: object) -> dict[str, str]:
         from samebits.agent.outcome import digests_of_result
@@ -148,7 +143,7 @@ class ExpectedBits:
         LockfileError where it was never locked anywhere, or not with this seed or these digests.
         """
         lockfile = Lockfile.load(self._path) if self._path.exists() else Lockfile()
-        locked = lockfile.tensors(self._test, self._where())
+        locked = lockfile.tensors(self._test, self._environment)
         if locked is None:
             if self._writes == "new":
                 return LockedTensors(self._digest, {}, self._seed)
@@ -188,7 +183,7 @@ class ExpectedBits:
         return LockfileError(f"{why} in {self._path}", f"pytest {self._again} --samebits-update-new-only")
 
     def _unlike(self, lockfile: Lockfile) -> str:
-        here = self._where()
+        here = self._environment
         homes = [lockfile.environments[home] for home in lockfile.tests[self._test].on]
         nearest = min(homes, key=lambda one: len(one.differing(here)))
         name = next(iter(nearest.differing(here)))
@@ -212,12 +207,10 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
     With `only_new`, what is locked stays as it is, and names that are not are added. A lockfile that cannot be used is
     an error, and left as it is.
     """
-    known = sorted(found, key=lambda one: one.test)
-    changed: set[str] = set()
+    found, changed = sorted(found, key=lambda one: one.test), set[str]()
 
     def change(lockfile: Lockfile) -> Lockfile:
-        changed.clear()
-        for one in known:
+        for one in found:
             before = lockfile.tensors(one.test, one.environment)
             now = one.given
             if only_new and before is not None:
@@ -227,42 +220,32 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
                 lockfile = lockfile.with_tensors(one.test, one.environment, now)
         return lockfile
 
-    if known:
+    if found:
         update(path, change)
     return len(changed)
 
 
 def without_unused(
-    lockfile: Lockfile, passed: Iterable[NamedByTest | str], collected: Mapping[str, set[str]], root: Path
+    lockfile: Lockfile, passed: Mapping[str, NamedByTest | None], collected: Collection[str], root: Path
 ) -> tuple[Lockfile, list[str]]:
     """The same without what no test asks for any more, and what that is, in words.
 
-    `passed` is what tests named that passed, the id alone of those that named nothing; `collected` file → ids of its
-    tests, of files all of whose tests were collected.
+    `passed` is what tests named that passed, by their ids; `collected` are the ids of all tests of some files.
     """
-    kept, unused = lockfile, []
+    kept, unused, files = lockfile, [], {test.partition("::")[0] for test in collected}
     for test in lockfile.tests:
         file = test.partition("::")[0]
         is_there = (root / file).exists()
-        if not is_there or (file in collected and test not in collected[file]):
+        if not is_there or (file in files and test not in collected):
             unused.append(f"{test}, {f'{file} has no such test' if is_there else f'there is no {file}'}")
             kept = kept.without_test(test)
-    for one in passed:
-        if isinstance(one, str):
-            if one in lockfile.tests:
-                unused.append(f"{one}, it names nothing")
-                kept = kept.without_test(one)
-            continue
-        locked = lockfile.tensors(one.test, one.environment)
-        names = [] if locked is None else [name for name in locked.tensors if name not in one.given.tensors]
-        if locked is not None and names:
-            unused.append(f"{one.test}, it does not name {', '.join(map(repr, names))}")
+    for test, one in passed.items():
+        locked = None if one is None else lockfile.tensors(test, one.environment)
+        if one is None and test in lockfile.tests:
+            unused.append(f"{test}, it names nothing")
+            kept = kept.without_test(test)
+        elif one is not None and locked is not None and (names := locked.tensors.keys() - one.given.tensors.keys()):
+            unused.append(f"{test}, it does not name {', '.join(map(repr, sorted(names)))}")
             named = {name: digest for name, digest in locked.tensors.items() if name not in names}
-            kept = kept.with_tensors(one.test, one.environment, replace(locked, tensors=named))
+            kept = kept.with_tensors(test, one.environment, replace(locked, tensors=named))
     return kept, unused
-
-
-def unlike(a: Mapping[str, str], b: Mapping[str, str]) -> str:
-    """The first of two runs' named tensors that is not the same in both, in words; empty if all are."""
-    found = next((name for name in (*a, *b) if a.get(name) != b.get(name)), None)
-    return "" if found is None else f"different bits: {found!r}, as the test named it"

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +24,27 @@ _RUN, _LEFT = "run", "left.json"
 
 
 @dataclass(frozen=True)
-class Left:
-    """What one call left behind.
+class RecordedCall:
+    """What is known of one call.
 
     Attributes:
         result, reach: digests of what was returned, and of what it could have written to.
         threads: names of those that it started.
         entered: what no seed holds and was seen to enter, in words.
+        recordings: of its operations and steps, if there were any.
+        named: what it named as a test: name → digest.
     """
 
     result: Mapping[str, int]
     reach: Mapping[str, int]
     threads: tuple[str, ...] = ()
     entered: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RecordedCall:
-    """What is known of one call: its operations and steps, if there were any, and what it left behind."""
-
-    recordings: list[Recording]
-    left: Left
+    recordings: tuple[Recording, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_anything(self) -> bool:
-        return bool(self.recordings or self.left.result)
+        return bool(self.recordings or self.result or self.named)
 
 
 def recorded_call(
@@ -67,8 +63,8 @@ def recorded_call(
     with _threads_noted() as threads, record(folder / _RUN, level="op"):
         result = function(*args, **kwargs)
     entered = () if entering is None else tuple(entering.lines())
-    left = Left(digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads), entered)
-    (folder / _LEFT).write_text(json.dumps(to_data(left)), encoding="utf-8")
+    call = RecordedCall(digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads), entered)
+    (folder / _LEFT).write_text(json.dumps(to_data(call)), encoding="utf-8")
     return read_call(folder)
 
 
@@ -76,8 +72,8 @@ def read_call(folder: Path) -> RecordedCall:
     """What `recorded_call` knew, in this process or another; RecordingError where recording ended before the call."""
     for note in read_notes(folder / _RUN, Failed):
         raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
-    left = from_data(Left, json.loads((folder / _LEFT).read_text(encoding="utf-8")))
-    return RecordedCall(open_run(folder / _RUN).recordings(), left)
+    call = from_data(RecordedCall, json.loads((folder / _LEFT).read_text(encoding="utf-8")))
+    return replace(call, recordings=tuple(open_run(folder / _RUN).recordings()))
 
 
 def is_complete(folder: Path) -> bool:
@@ -92,16 +88,20 @@ def difference(a: RecordedCall, b: RecordedCall) -> str:
     found = compare_recordings(a.recordings, b.recordings)
     if not found.same:
         return comparison_text(found)
-    result = first_difference(dict(a.left.result), dict(b.left.result))
-    if result is not None:
-        return f"different bits: {result}"
-    written = first_difference(dict(a.left.reach), dict(b.left.reach))
-    return "" if written is None else f"different bits: {written}, as it is after the call"
+    for x, y, words in (
+        (a.result, b.result, "{}"),
+        (a.reach, b.reach, "{}, as it is after the call"),
+        (a.named, b.named, "{!r}, as the test named it"),
+    ):
+        path = first_difference(x, y)
+        if path is not None:
+            return f"different bits: {words.format(path)}"
+    return ""
 
 
 def unseen_in(name: str, calls: Sequence[RecordedCall]) -> str:
     """What these calls did that could not be compared, as a sentence; empty if there was nothing."""
-    threads = dict.fromkeys(thread for call in calls for thread in call.left.threads)
+    threads = dict.fromkeys(thread for call in calls for thread in call.threads)
     return f"{name} started threads, whose operations cannot be seen: {', '.join(threads)}" if threads else ""
 
 

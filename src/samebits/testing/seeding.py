@@ -71,7 +71,7 @@ def untouched(treatment: Treatment) -> list[str]:
     ]
 
 
-class Entering:
+class Entering(Treatment):
     """Factors that move by themselves are witnessed in this process until `undo()`; those treated here already are not.
 
     Args:
@@ -89,11 +89,7 @@ class Entering:
                     context = FactorContext(name, Setting(), report=self._note)
                     stack.callback(context.end)
                     find(name).apply(context)
-            self._undo = stack.pop_all()
-
-    def undo(self) -> None:
-        """Put everything back."""
-        self._undo.close()
+            super().__init__({}, stack.pop_all())
 
     def lines(self) -> list[str]:
         """What entered so far, each with what to change at its line."""

@@ -69,6 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--samebits-write-in-ci", action="store_true", help="Write the lockfile although CI is set.")
     # For a process that samebits itself starts.
     add("--samebits-call", metavar="DIR", help=SUPPRESS)
+    add("--samebits-variant", type=int, default=0, help=SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -119,11 +120,10 @@ def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
     from samebits.testing.expected import ExpectedBits
 
     item, asked = request.node, options_of(request.config)
-    known = known_of(item)
-    if known.fixture is None:
-        known.fixture = ExpectedBits(id_of(item), asked.lockfile, asked.seed, asked.writes, rerun_word(item))
-    known.fixture.begin()
-    return known.fixture
+    # Each run of the test gets one.
+    fixture = ExpectedBits(id_of(item), asked.lockfile, asked.seed, asked.writes, rerun_word(item))
+    known_of(item).fixture = fixture
+    return fixture
 
 
 @pytest.hookimpl(wrapper=True)
@@ -277,11 +277,6 @@ class Reporter:
             self.passed[sent["test"]] = named
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: object, ids: Iterable[str]) -> None:
-        """What a worker has; each has all of it."""
-        self.collected |= set(ids)
-
-    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
         """A worker has ended, or died."""
         sent = getattr(node, "workeroutput", {}).get("samebits")
@@ -327,13 +322,10 @@ class Reporter:
         from samebits.locking.lockfile import Lockfile, update
         from samebits.testing.expected import without_unused
 
-        files: dict[str, set[str]] = {}
-        for test in self.collected if self.is_whole else ():
-            files.setdefault(test.partition("::")[0], set()).add(test)
-        asked = [test if named is None else named for test, named in self.passed.items()], files
+        collected = self.collected if self.is_whole else set[str]()
 
         def kept(lockfile: Lockfile) -> tuple[Lockfile, list[str]]:
-            return without_unused(lockfile, *asked, self.config.rootpath)
+            return without_unused(lockfile, self.passed, collected, self.config.rootpath)
 
         unused = kept(Lockfile.load(path))[1] if path.exists() else []
         if not self.config.getoption("samebits_remove_unused"):

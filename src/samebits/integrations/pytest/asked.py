@@ -24,7 +24,7 @@ class Options(NamedTuple):
     Attributes:
         writes: what is taken into the lockfile as it is now: `nothing`, `new` names only, or `all`.
         changing: the option that lets the lockfile be changed; empty where it may not be.
-        folder: where a process that samebits itself started finds its task.
+        folder, variant: where a process that samebits itself started keeps its run, and the number of that.
     """
 
     seed: int
@@ -33,6 +33,7 @@ class Options(NamedTuple):
     writes: str
     changing: str
     folder: Path | None
+    variant: int
 
     @classmethod
     def given(cls, config: pytest.Config) -> Options:
@@ -43,7 +44,8 @@ class Options(NamedTuple):
         writes = {"--samebits-update": "all", "--samebits-update-new-only": "new"}
         chosen = next(filter(get, (*writes, "--samebits-remove-unused")), "")
         changing, home = (chosen, None) if folder is None else ("", Path(folder))
-        return cls(seed or 0, seed is not None, path, writes.get(chosen, "nothing"), changing, home)
+        taken, variant = writes.get(chosen, "nothing"), get("samebits_variant")
+        return cls(seed or 0, seed is not None, path, taken, changing, home, variant)
 
 
 OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
@@ -83,11 +85,10 @@ class Repetition(NamedTuple):
 
 
 def requested(item: pytest.Item) -> Repetition:
-    """What a test asks for; a marker that makes no sense fails it."""
+    """What a test asks for; a marker that makes no sense fails it. A process of its own makes one run."""
     mark = _mark_of(item)
-    if mark is None or options_of(item.config).folder is not None:
-        return Repetition()
-    return _checked(item, *mark.args, **mark.kwargs)
+    found = Repetition() if mark is None else _checked(item, *mark.args, **mark.kwargs)
+    return found if options_of(item.config).folder is None else Repetition(vary=found.vary)
 
 
 def _mark_of(item: pytest.Item) -> pytest.Mark | None:
@@ -147,7 +148,7 @@ class KnownTest:
         named, ended: what it named in a process of its own, and what pytest made of it there.
     """
 
-    treatments: list[Treatment | Entering] = field(default_factory=list)
+    treatments: list[Treatment] = field(default_factory=list)
     entering: Entering | None = None
     fixture: ExpectedBits | None = None
     is_set_up: bool = False
@@ -197,14 +198,11 @@ def treat(item: pytest.Item, words: tuple[str, ...], variant: int) -> None:
     from samebits.testing import seeding
 
     varied, asked = requested(item).vary, options_of(item.config)
-    if words:
-        # The others are in force since the fixtures were made: a listing turned round twice is as it was.
+    if words or asked.folder is not None:
+        # The others are in force since the fixtures were made, or the process began: a listing turned round twice is
+        # as it was.
         varied = tuple(filter(seeding.is_generator, varied))
-    settings = seeding.varied(varied, variant)
-    if asked.folder is not None:
-        from samebits.testing.isolation import read_settings
-
-        settings = {**read_settings(asked.folder), **settings}
+    settings = seeding.varied(varied, variant or asked.variant)
     treatment = seeding.seeded(asked.seed, (id_of(item), *words), settings)
     known = known_of(item)
     known.treatments.append(treatment)

@@ -6,19 +6,31 @@ It is imported once a test has asked for samebits, and may import what it likes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from samebits.base.errors import SamebitsError, UnseenWarning
 from samebits.integrations.pytest.asked import Repetition, fail, id_of, known_of, named_in, options_of, treat
-from samebits.testing import isolation
-from samebits.testing.expected import unlike
-from samebits.testing.repeats import RecordedCall, difference, nothing_in, recorded_call, unseen_in
-from samebits.testing.seeding import MOST_TOLD, varied
+from samebits.testing.isolation import isolated_run
+from samebits.testing.repeats import (
+    RecordedCall,
+    difference,
+    is_complete,
+    nothing_in,
+    read_call,
+    recorded_call,
+    unseen_in,
+)
+from samebits.testing.seeding import MOST_TOLD, is_generator, varied
+
+# In the folder of a run that has a process of its own: what it did, and what pytest made of it there.
+_CALL, _REPORTS = "call", "reports.jsonl"
+_MOST_PRINTED = 4000
 
 
 def is_async(function: object) -> bool:
@@ -29,23 +41,21 @@ def is_async(function: object) -> bool:
 def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
     """Make the runs of a test, and fail it where one diverges from the first."""
     calls: list[RecordedCall] = []
-    first: Mapping[str, str] = {}
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
             call = _one_of_several(item, request, calls, Path(home, str(number)))
-            result = known_of(item).result()
-            named = {} if result is None else result.given.tensors
+            named = known_of(item).result()
+            call = call if named is None else replace(call, named=named.given.tensors)
             try:
-                words = (difference(calls[0], call) or unlike(first, named)) if calls else ""
+                words = difference(calls[0], call) if calls else ""
             except SamebitsError as error:
                 fail(str(error))
             if words:
                 fail(f"runs 1 and {number + 1} diverge: {words}\n\nhint: {_hint(request, number, [*calls, call])}")
             calls.append(call)
-            first = first or named
         name = item.originalname or item.name
         unseen = unseen_in(name, calls)
-        if not first and not any(call.has_anything for call in calls):
+        if not any(call.has_anything for call in calls):
             fail(f"{nothing_in(name)}{f', and {unseen}' if unseen else ''}")
     if unseen:
         item.warn(UnseenWarning(unseen))
@@ -53,7 +63,7 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
 
 def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> str:
     changed = f"in run {number + 1} {', '.join(request.vary)} had another value; " if request.vary else ""
-    entered = list(dict.fromkeys(line for call in calls for line in call.left.entered))
+    entered = list(dict.fromkeys(line for call in calls for line in call.entered))
     if request.is_isolated:
         whole = f"{changed}each run had a process of its own, from the same seed"
         return f"{whole}{_entered(entered) or ': samebits check says what else can differ'}"
@@ -123,25 +133,32 @@ def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
 def _in_own_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
     known = known_of(item)
     try:
-        settings = varied(request.vary, number)
-        found = isolation.isolated_call(folder, id_of(item), _arguments_for(item), settings)
+        # Generators are treated there for each test, other factors when the process starts.
+        settings = varied([name for name in request.vary if not is_generator(name)], number)
+        outcome = isolated_run(folder, _arguments_for(item, folder, number), settings)
+        call = read_call(folder / _CALL) if is_complete(folder / _CALL) else None
     except SamebitsError as error:
         fail(str(error))
-    reports = [_report_of(item.config, one) for one in found.reports]
-    ends = [one for one in reports if one.outcome != "passed" or hasattr(one, "wasxfail")]
-    ended = None if found.has_failed else next(iter(ends), None)
-    if number == 0 and not found.has_failed:
+    printed = outcome.folder.stdout.read_text(errors="replace")
+    if outcome.exit_code == 1:
+        fail(f"in a process of its own:\n{printed}")
+    reports = _reports_in(folder, item.config)
+    ended = next((one for one in reports if one.outcome != "passed" or hasattr(one, "wasxfail")), None)
+    if outcome.exit_code == 0 and number == 0:
         known.ended = ended
-    if found.call is None:
-        if ended is not None and not hasattr(ended, "wasxfail"):
+    if outcome.exit_code == 0 and ended is not None and ended.outcome == "skipped":
+        if not hasattr(ended, "wasxfail"):
             pytest.skip(_text_of(ended).removeprefix("Skipped: "))
-        fail(f"in a process of its own:\n{found.printed if ended is None else _text_of(ended)}")
+        fail(f"in a process of its own:\n{_text_of(ended)}")
+    if outcome.exit_code != 0 or call is None:
+        said = f"{printed}\n{outcome.folder.stderr.read_text(errors='replace')}".strip()[-_MOST_PRINTED:]
+        fail(f"{id_of(item)} did not run in a process of its own: pytest {outcome.described}\n\nhint: {said}")
     known.named = next((named for one in reports if (named := named_in(one)) is not None), None)
-    return found.call
+    return call
 
 
-def _arguments_for(item: pytest.Function) -> list[str]:
-    """What a pytest needs to run this test alone as it would be run here."""
+def _arguments_for(item: pytest.Function, folder: Path, number: int) -> list[str]:
+    """What a pytest needs to make this run of this test alone as it would be made here."""
     config, asked = item.config, options_of(item.config)
     options = ["--rootdir", str(config.rootpath), "-o", "addopts=", "-q", "--tb", "short", "-p", "no:cacheprovider"]
     if config.inipath is not None:
@@ -152,6 +169,7 @@ def _arguments_for(item: pytest.Function) -> list[str]:
         options += ["-o", word]
     options += ["--import-mode", config.getoption("importmode")]
     options += ["--runxfail"] if config.getoption("runxfail") else []
+    options += ["--samebits-call", str(folder), "--samebits-variant", str(number)]
     options += ["--samebits-seed", str(asked.seed), "--samebits-lockfile", str(asked.lockfile)]
     options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[asked.writes]
     _, _, within = id_of(item).partition("::")
@@ -160,7 +178,7 @@ def _arguments_for(item: pytest.Function) -> list[str]:
 
 def call_for_another_process(item: pytest.Function, folder: Path) -> None:
     """One run of a test, for the process that compares it with others."""
-    recorded_call(folder / isolation.CALL, item.obj, (), _arguments(item), known_of(item).entering)
+    recorded_call(folder / _CALL, item.obj, (), _arguments(item), known_of(item).entering)
 
 
 # ---- what pytest made of it ------------------------------------------------------------------------------------------
@@ -168,7 +186,9 @@ def call_for_another_process(item: pytest.Function, folder: Path) -> None:
 
 def keep_for_other_process(config: pytest.Config, report: pytest.TestReport, is_missed: bool, folder: Path) -> None:
     """Keep what pytest makes of the test, or of its setup or teardown, for the process that compares."""
-    isolation.keep(folder, config.hook.pytest_report_to_serializable(config=config, report=report))
+    sent = config.hook.pytest_report_to_serializable(config=config, report=report)
+    with open(folder / _REPORTS, "a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(sent)}\n")
     if is_missed:
         # A strict xfail that passed: its runs can be compared, and the other process fails the test.
         report.outcome = "passed"
@@ -185,11 +205,15 @@ def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: pyt
         report.longrepr = ended.longrepr
 
 
-def _report_of(config: pytest.Config, sent: dict[str, Any]) -> pytest.TestReport:
-    # JSON has no tuples, and pytest knows the place of a skip by its being one.
-    place = {"longrepr": tuple(sent["longrepr"])} if isinstance(sent["longrepr"], list) else {}
-    report: pytest.TestReport = config.hook.pytest_report_from_serializable(config=config, data={**sent, **place})
-    return report
+def _reports_in(folder: Path, config: pytest.Config) -> list[pytest.TestReport]:
+    """What the other process kept."""
+    path, reports = folder / _REPORTS, []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        sent = json.loads(line)
+        # JSON has no tuples, and pytest knows the place of a skip by its being one.
+        place = {"longrepr": tuple(sent["longrepr"])} if isinstance(sent["longrepr"], list) else {}
+        reports.append(config.hook.pytest_report_from_serializable(config=config, data={**sent, **place}))
+    return reports
 
 
 def _text_of(report: pytest.TestReport) -> str:
