@@ -71,12 +71,12 @@ def test_start_methods(method: str, kind: str) -> None:
 cells = st.fixed_dictionaries(
     {
         "kind": st.sampled_from([*KINDS]),
-        "workers": st.sampled_from([0, 1, 2, 4]),
+        "workers": st.sampled_from([0, 1, 2]),
         "way": st.sampled_from(WAYS),
-        "ranks": st.integers(1, 4),
+        "ranks": st.integers(1, 3),
         "stop": st.integers(0, 4),
         "workers_after": st.sampled_from([0, 2]),
-        "ranks_after": st.integers(1, 4),
+        "ranks_after": st.integers(1, 3),
         "broken_off": st.booleans(),
     }
 )

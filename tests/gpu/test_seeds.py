@@ -117,7 +117,8 @@ def test_without_a_seed_it_starts_afterwards_from_entropy() -> None:
     assert fresh not in (inside, first_used(", pinned and used", "0")[1])
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["restores", "seeds", "restores, seeds"])
 def test_what_the_program_asks_for_before_it_uses_the_device_counts(asked: str, state: str, tmp_path: Path) -> None:
     """Under a pin and under a recording: a state that is restored first, too, is not replaced by the pin's own seed."""
     (tmp_path / "first.py").write_text(FIRST_USED)

@@ -15,6 +15,12 @@ def test_it_passes_the_tests_for_a_gpu(ask: Ask) -> None:
 
 
 @pytest.mark.slow
+def test_it_passes_the_slow_ones(ask: Ask) -> None:
+    """One more of a kind, as everywhere."""
+    assert " passed" in ask(f"{TESTS} -m 'gpu and slow' -k 'not atomics'", "late", "rubbish")
+
+
+@pytest.mark.slow
 def test_races_on_it_are_located_and_confirmed(ask: Ask) -> None:
     """Each by a whole check: operation, line, replay and remedy."""
     assert " passed" in ask(f"{TESTS} -m gpu -k atomics", "races", "late", "rubbish")
