@@ -25,13 +25,15 @@ test: .venv/installed-dev
 	lint-imports
 	pytest -n auto --dist worksteal
 
-# What the fast tests have a sample of: every planted fault, every example, every pair of options.
+# What the fast tests have a sample of: every planted fault, every example, every pair of options; and of the frameworks,
+# where they are installed.
 test-slow: .venv/installed-dev
 	SAMEBITS_WHOLE_TORCH=1 pytest -n auto --dist worksteal -m slow
+	test ! -e build/frameworks/newest/made || $(MAKE) test-frameworks FRAMEWORK_TESTS="-m slow --ignore tests/integrations/test_planted.py"
 
 # `newest` or `oldest`: an environment in build/frameworks, which is reused as long as what it is made from stays.
 FRAMEWORKS ?= newest
-# `-m slow` runs the planted faults: half an hour.
+# `-m slow` runs the other tests of every framework, and the planted faults: half an hour.
 FRAMEWORK_TESTS ?=
 test-frameworks: build/frameworks/$(FRAMEWORKS)/made
 	SAMEBITS_WHOLE_TORCH=1 build/frameworks/$(FRAMEWORKS)/bin/python -m pytest -n auto --dist worksteal tests/integrations \
@@ -47,7 +49,7 @@ build/frameworks/%/made: tests/integrations/%.txt constraints.txt pyproject.toml
 
 # What is promised and does not change between pushes: noxfile.py says which. Some GB and half an hour.
 test-versions: .venv/installed-dev
-	$(MAKE) test-frameworks FRAMEWORKS=oldest
+	$(MAKE) test-frameworks FRAMEWORKS=oldest FRAMEWORK_TESTS="-m 'slow or not slow' --ignore tests/integrations/test_planted.py"
 	python -m pip install --quiet nox
 	nox
 

@@ -21,8 +21,10 @@ from tests.integrations.small import Noisy, inexact, samples_of
 from tests.integrations.together import run_ranks
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize(
+    ("workers", "accumulated"),
+    [(2, 2), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0, 1), (0, 2), (2, 1)))],
+)
 def test_every_point(tmp_path: Path, workers: int, accumulated: int) -> None:
     """16 batches and 2 epoch ends, with draws of an evaluation in between: order, draws and weights."""
     options: dict[str, Any] = {"accumulated": accumulated, "evaluates": workers == 2}
@@ -124,7 +126,7 @@ def test_an_iteration_that_is_closed_late() -> None:
     assert saved(loader)["epoch"] == 7
 
 
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize("accumulated", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_epochs_of_some_batches(tmp_path: Path, accumulated: int) -> None:
     """A training of three batches per epoch, saved after each of them and after the epoch."""
     options: dict[str, Any] = {"accumulated": accumulated, "batches": 3}

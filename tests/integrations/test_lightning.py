@@ -23,6 +23,7 @@ from tests.running import ROOT, printed_by
 utilities: Any = importlib.import_module(f"{training.PACKAGE}.utilities")
 
 
+@pytest.mark.slow
 def test_every_point_without_evaluation(tmp_path: Path) -> None:
     """32 batches and 4 epoch ends: order, draws and weights."""
     whole = training.train(tmp_path)
@@ -40,6 +41,7 @@ def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) ->
     assert inexact(training.train, whole, tmp_path, accumulated=2, evaluates=True, workers=2) == []
 
 
+@pytest.mark.slow
 def test_ranks(tmp_path: Path) -> None:
     """Two ranks see what one sees, resume exactly, and one goes on with what two began."""
     ranks = run_ranks("tests.integrations.lightning_training", tmp_path)
@@ -60,6 +62,7 @@ class Stream(torch.utils.data.IterableDataset[Any]):
         yield from (Noisy(training.SAMPLES)[index] for index in range(training.SAMPLES))
 
 
+@pytest.mark.slow
 def test_the_end_of_a_stream(tmp_path: Path) -> None:
     """Of unknown length, so that the Trainer fetches a batch ahead of the one that it saves after."""
 
@@ -86,6 +89,7 @@ class Broken(Noisy):
         return super().__getitem__(index)
 
 
+@pytest.mark.slow
 def test_batches_that_are_skipped_whole(tmp_path: Path) -> None:
     """A batch of which every sample was skipped counts for the place in the epoch."""
     order = [batch.tolist() for batch in DataLoader(list(range(training.SAMPLES)), batch_size=4, shuffle=True, seed=7)]
@@ -104,6 +108,7 @@ def test_batches_that_are_skipped_whole(tmp_path: Path) -> None:
     assert [one.rows[0] for one in rest] == [whole.rows[int(path.name[:2])] for path in first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["max_size_cycle", "max_size"])
 def test_loaders_side_by_side(mode: str, tmp_path: Path) -> None:
     """Beside a longer loader a shorter one is iterated again, in another order, or gives no more; both are resumed."""
@@ -149,6 +154,7 @@ class Plateau(training.Classifier):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": "val"}}
 
 
+@pytest.mark.slow
 def test_a_plateau_that_is_missed_is_said(tmp_path: Path) -> None:
     """Lightning leaves its update out of the epoch that it resumes in; after whole epochs none is missed."""
 
@@ -209,12 +215,17 @@ def test_without_a_trainer_it_is_a_plain_loader() -> None:
 
 @pytest.mark.skipif(training.PACKAGE != "lightning.pytorch", reason="this is the run that it starts")
 @pytest.mark.parametrize(
-    "which", ["not ranks and not workers", pytest.param("test", marks=pytest.mark.slow)], ids=["some", "all"]
+    ("which", "skipped"),
+    [
+        (("-k", "workers or pytorch"), 1),
+        pytest.param(("-m", "slow or not slow"), 2, marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
 )
-def test_pytorch_lightning_is_served_too(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_lightning_is_served_too(which: tuple[str, str], skipped: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of this in a process of its own, in which `pytorch_lightning` is imported and `lightning.pytorch` is not."""
     pytest.importorskip("pytorch_lightning", exc_type=ImportError)
     monkeypatch.setenv("LIGHTNING_PACKAGE", "pytorch_lightning")
 
-    words = ("pytest", "-p", "no:cacheprovider", Path(__file__).relative_to(ROOT), "-k", which)
-    assert " passed, 1 skipped" in printed_by(*words, timeout=900)
+    words = ("pytest", "-p", "no:cacheprovider", Path(__file__).relative_to(ROOT), *which)
+    assert f" passed, {skipped} skipped" in printed_by(*words, timeout=900)

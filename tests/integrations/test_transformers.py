@@ -27,6 +27,7 @@ def inexact(whole: Seen, folder: Path, batches: int = 1, **options: Any) -> tupl
     return len(steps), differing
 
 
+@pytest.mark.slow
 def test_every_point_without_evaluation(tmp_path: Path) -> None:
     """29 of 29, with a collator that draws: order, draws and weights."""
     whole = training.train(tmp_path, saves=True)
@@ -44,6 +45,7 @@ def test_every_point_with_workers_accumulation_and_evaluation(tmp_path: Path) ->
     assert inexact(whole, tmp_path, batches=2, **options) == (14, [])
 
 
+@pytest.mark.slow
 def test_ranks(tmp_path: Path) -> None:
     """Two ranks see what one sees, resume exactly, and one goes on with what two began."""
     if training.transformers.__version__.startswith("4."):
@@ -58,6 +60,7 @@ def test_ranks(tmp_path: Path) -> None:
     assert samples_of(rest) == samples_of(alone)[10:]
 
 
+@pytest.mark.slow
 def test_orders_that_draw(tmp_path: Path) -> None:
     """An order that depends on lengths draws from the global generator, elsewhere where it is resumed."""
     name = "train_sampling_strategy" if hasattr(_arguments(), "train_sampling_strategy") else "group_by_length"
