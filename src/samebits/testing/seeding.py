@@ -89,7 +89,7 @@ class Entering(Treatment):
                     context = FactorContext(name, Setting(), report=self._note)
                     stack.callback(context.end)
                     find(name).apply(context)
-            super().__init__({}, stack.pop_all())
+            super().__init__({}, stack.pop_all().close)
 
     def lines(self) -> list[str]:
         """What entered so far, each with what to change at its line."""
