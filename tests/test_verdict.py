@@ -172,3 +172,15 @@ def test_a_check_from_python_that_cannot_be_made(tmp_path: Path, monkeypatch: py
     assert (verdict.kind, verdict.command) == ("undecided", "train.py --lr 3")
     assert verdict.error is not None
     assert verdict.error.kind == "no_torch"
+
+
+def test_a_verdict_that_cannot_be_kept_is_there_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check takes minutes, and what it found is not lost for a disk."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import os\nos.makedirs('it/answer.json', exist_ok=True)")
+
+    with pytest.warns(UserWarning, match=r"cannot write .*answer\.json: .*, so there will be no page of it"):
+        verdict = samebits.check("train.py", runs=2, isolation="none", out="it")
+
+    assert verdict.error is not None
+    assert verdict.error.kind == "no_torch"

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from samebits.agent.session import path_given
-from samebits.base.errors import DivergenceError, UnseenWarning, UsageError
+from samebits.base.errors import DivergenceError, StorageError, UnseenWarning, UsageError
 from samebits.checking.experiments import check_in
 from samebits.checking.mending import need_to_fix
 from samebits.checking.plan import check_request
@@ -119,8 +119,16 @@ def check(
     )  # fmt: skip
     home = _home(out, config)
     found = check_in(_around(home, progress), request)
-    write_answer(home, dumped(document_of("check", found)))
+    _keep(home, found)
     return Verdict(**vars(found))
+
+
+def _keep(home: Path, found: CheckVerdict) -> None:
+    """Keep a verdict beside its runs; where that fails, it is there all the same."""
+    try:
+        write_answer(home, dumped(document_of("check", found)))
+    except StorageError as error:
+        warnings.warn(f"{error.message}, so there will be no page of it", stacklevel=3)
 
 
 def _need_the_main_thread(name: str) -> None:
@@ -234,7 +242,10 @@ def lock(
         **config.filling(options),
     )
     home = _home(out, config)
-    return Locking(**vars(make_lock(request, _around(home, progress))))
+    found = make_lock(request, _around(home, progress))
+    if found.check is not None:
+        _keep(home, found.check)
+    return Locking(**vars(found))
 
 
 class Verification(EntriesVerified):

@@ -75,7 +75,6 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     steps = [rows(4 * CHUNK), rows(8)]
     read = Ops(recorded(tmp_path / "a", steps))
 
-    assert len(read) == 4 * CHUNK + 8
     assert [(row.step, row.index) for row in read.rows()][-2:] == [(1, 6), (1, 7)]
     assert [(row.kind, list(row.evidence)) for row in read.rows()] == [row for step in steps for row in step]
 

@@ -8,6 +8,7 @@ the kind finds those alone that torch has in C++.
 """
 
 import functools
+import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
@@ -81,8 +82,8 @@ def read_all():
 
 
 def can_wait_for_kernels():
-    """Whether torch says what a generator wants of them; older ones read them elsewhere."""
-    return hasattr(sys.modules["torch._C"], "_set_generator_metaclass")
+    """Whether torch says what a generator wants of them, as older ones do not; and nobody asks them for shapes at once."""
+    return hasattr(sys.modules["torch._C"], "_set_generator_metaclass") and "STANDIN_AS" not in os.environ
 
 
 class Finder(MetaPathFinder, Loader):
