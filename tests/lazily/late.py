@@ -82,7 +82,8 @@ def read_all():
 
 
 def can_wait_for_kernels():
-    """Whether torch says what a generator wants of them, as older ones do not; and nobody asks them for shapes at once."""
+    """Whether torch says what a generator wants of them, as older ones do not."""
+    # The stand-in asks them for shapes.
     return hasattr(sys.modules["torch._C"], "_set_generator_metaclass") and "STANDIN_AS" not in os.environ
 
 
