@@ -93,8 +93,9 @@ COMMANDS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "resume" else pytest.mark.slow) for name in COMMANDS]
+)
 def test_no_command_touches_anything_of_the_users(name: str, tmp_path: Path) -> None:
     """Names, inodes, modes, times and contents are as before, in the whole home."""
     home = home_of(tmp_path)
