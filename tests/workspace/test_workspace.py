@@ -292,10 +292,13 @@ def test_runs_do_not_come_upon_each_other_in_a_listing(folder: Path, isolation: 
     write(folder, {"train.py": "", "data/1.py": "", ".samebits/.gitignore": "*"})
     runs = Runs(folder, isolation=isolation)
 
-    found = [runs.run(LISTED.format(folder=str(folder))) for _ in range(2)]
+    (folder.parent / "other name").symlink_to(folder)
+
+    names = [str(folder), str(folder.parent / "other name")]
+    found = [runs.run(LISTED.format(folder=name)) for name in names for _ in range(2)]
 
     is_seen = mode == "no mounts" or isolation == "none"
-    assert found == [[2 + is_seen, 2, 4, is_seen]] * 2
+    assert found == [[2 + is_seen, 2, 4, is_seen]] * 4
 
 
 def test_what_has_no_room_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:

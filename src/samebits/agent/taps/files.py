@@ -203,7 +203,7 @@ class FilesWatched:
         # A file without a name is opened by its folder.
         if full is None or (is_writing and os.path.isdir(full)):
             return
-        if not flags & (_ANEW | os.O_WRONLY):
+        if not flags & (_ANEW | os.O_WRONLY) and self._is_noted(full):
             self._ask("listed" if os.path.isdir(full) else "read", full)
             # `open` says that it reads, and not that it reads text: the content tells.
             if isinstance(mode, str) and full in self._asked and len(self._texts) < MOST_NOTES and not self.steps():

@@ -49,8 +49,10 @@ def refuse_to_look(place: Place, folder: str) -> None:
 
     A plain run may find that there is such a folder. `os.walk`, `glob` and pathlib go on where they may not look.
     """
-    is_seen = not place.seen_home and is_in(place.home, place.folder)
-    if is_seen and is_in(folder, place.home) and not is_in(folder, place.files):
+    if place.seen_home or not is_in(place.home, place.folder):
+        return
+    own = os.path.realpath(folder)
+    if is_in(own, place.home) and not is_in(own, place.files):
         raise RefusedError(PermissionError(errno.EACCES, HIDDEN, folder))
 
 
