@@ -124,6 +124,21 @@ def test_scripted_and_compiled_code_is_what_it_was() -> None:
     subprocess.run([sys.executable, str(Path(__file__).with_name("compile_probe.py"))], env=environment, check=True)
 
 
+def test_functions_are_the_same_objects_in_every_pin() -> None:
+    """The compiler of torch keeps their addresses: the next object there would be taken for numpy's function."""
+    seen = []
+    for _ in range(2):
+        with samebits.pinned(factors=["uninitialized-memory"]):
+            outer = torch.empty, np.empty
+            with samebits.pinned(factors=["uninitialized-memory"]):
+                seen.append([*map(id, outer), id(torch.empty), id(np.empty)])
+                assert outer[0](1).item() == outer[1](1).item() == 0
+        assert outer[0](2).shape == (2,)
+
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 4
+
+
 def test_traced_graphs_are_what_they_were() -> None:
     """torch.fx sees the calls of the program and none of ours."""
 

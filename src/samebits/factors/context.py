@@ -18,7 +18,7 @@ from typing import Any, Literal
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, called_by_user, user_modules, user_site
 from samebits.factors.imports import forget, when_loaded
-from samebits.factors.patching import PatchedFunction, wrapped
+from samebits.factors.patching import PatchedFunction, patched_function, wrapped
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -171,7 +171,9 @@ class FactorContext:
     def replace(self, owner: Any, name: str, call: Callable[..., object]) -> PatchedFunction:
         """Put `call` in the place of a module's function, which it is given first."""
         original = getattr(owner, name)
-        patched = PatchedFunction(owner.__name__, name, original, partial(call, original))
+        patched = patched_function(owner.__name__, name, original)
+        self.undo.callback(setattr, patched, "call", original)
+        patched.call = partial(call, original)
         self.set(owner, name, patched)
         return patched
 

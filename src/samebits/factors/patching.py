@@ -18,11 +18,11 @@ class PatchedFunction:
     def __init__(self, home: str, name: str, original: object, call: Callable[..., object]) -> None:
         self.__wrapped__ = original
         self.__module__, self.__doc__ = home, original.__doc__
-        self._name, self._call = name, call
+        self._name, self.call = name, call
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         try:
-            return self._call(*args, **kwargs)
+            return self.call(*args, **kwargs)
         except BaseException as error:
             leave_out_own_frames(error)
             raise
@@ -41,6 +41,18 @@ class PatchedFunction:
 
     def __reduce__(self) -> str:
         return self._name
+
+
+_kept: dict[tuple[str, str, int], PatchedFunction] = {}
+
+
+def patched_function(home: str, name: str, original: Callable[..., object]) -> PatchedFunction:
+    """What takes the place of this function, the same in every treatment; until `call` is set, it does what it did.
+
+    It is never freed: torch's compiler keeps tables of functions by `id()`, where the next object at the address of
+    one that is gone would be taken for it.
+    """
+    return _kept.setdefault((home, name, id(original)), PatchedFunction(home, name, original, original))
 
 
 def wrapped(original: Callable[..., object], call: Callable[..., object]) -> Callable[..., object]:
