@@ -54,6 +54,7 @@ WRONG_CHECK = {
     ),
     "no steps": (("--max-steps", "0", "train.py"), "--max-steps must be at least 1, got 0", ""),
     "no time": (("--timeout", "0", "train.py"), "--timeout must be more than 0 seconds, got 0", ""),
+    "shared": (("--share", "dta", "train.py"), "invalid value for '--share': Path 'dta' does not exist", ""),
     "both": (("--pin", "clock", "--vary", "clock", "train.py"), "clock cannot be both pinned and varied", "leave out"),
 }
 
@@ -73,7 +74,7 @@ def test_a_wrong_line_is_explained(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*WRONG, *WRONG_CHECK])
 def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
-    """Stdout is one document with the same error, stderr is empty."""
+    """Stdout is one document with the same error, stderr is empty; nothing is left behind."""
     words, message, hint = {**WRONG, **WRONG_CHECK}[name]
 
     done = typed("check", "--format", "json", *words, cwd=tmp_path)
@@ -84,6 +85,7 @@ def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
     assert document["error"]["message"].startswith(message)
     assert document["error"]["hint"].startswith(hint.format("check"))
     assert document["error"]["kind"] in ("usage", "command_not_found", "unknown_factor")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
 OTHER_WAYS = {

@@ -65,7 +65,8 @@ def workspace(function: F) -> F:
     """`--isolation` and `--share`."""
     share = "Show this path in the copies without copying it: data (repeatable)."
     isolation = "Begin every run in a copy of this folder, or let all share it (default copy)."
-    function = click.option("--share", multiple=True, metavar="PATH", help=share)(function)
+    there = click.Path(exists=True)
+    function = click.option("--share", type=there, multiple=True, metavar="PATH", help=share)(function)
     return click.option("--isolation", type=click.Choice(["copy", "none"]), help=isolation)(function)
 
 
