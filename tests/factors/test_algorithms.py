@@ -5,6 +5,7 @@ What they do to bits on a GPU is not shown here; attention on the CPU is.
 
 import os
 import sys
+from collections import Counter
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from samebits.agent.used import what_was_used
 from samebits.base.errors import UsageError
 from samebits.factors.catalog import find
 from samebits.factors.context import FactorContext, Setting
+from samebits.factors.torch_algorithms import FIRST_CALLS
 from samebits.factors.triton_autotune import HOME
 from tests.factors.contexts import treated, watched
 
@@ -30,6 +32,16 @@ def test_inductor_is_told_before_it_is_there(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setitem(sys.modules, "torch._inductor.config", config)
         assert factor.observe(context).held is held
     assert "before" in factor.verify(context)
+
+
+def test_what_mkl_computes_is_called_by_one_thread_first() -> None:
+    """Two that come first at once may be given kernels of different precision (pytorch/pytorch#188792)."""
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu, record_shapes=True) as seen, treated("torch-algorithms", "pinned"):
+        pass
+    calls = Counter(event.name for event in seen.events() or () if event.input_shapes == [[1]])
+
+    assert {calls[f"aten::{name}"] for name in FIRST_CALLS} == {2}
 
 
 def attended() -> bytes:

@@ -17,6 +17,12 @@ from samebits.factors.variables import give_fixed_workspace
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
 # What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
 NO_WORKSPACE = "not deterministic because it uses CuBLAS"
+# What torch computes by MKL. Up to 2024.2, which torch's wheels hold, MKL picks the kernel of each when it is first
+# called; of two threads that come at once, one may be given a less precise one, that once (pytorch/pytorch#188792).
+FIRST_CALLS = (
+    *("acos", "asin", "atan", "cos", "erf", "erfc", "erfinv", "exp", "expm1", "lgamma"),
+    *("log", "log10", "log1p", "log2", "sin", "sqrt", "tan", "tanh", "trunc"),
+)
 # Of an operation that formulas of ours have answered.
 REPLACED = "replaced"
 
@@ -25,16 +31,18 @@ class TorchAlgorithms(TorchSetting):
     """`torch.use_deterministic_algorithms(True)`: kernels that add in a fixed order, and formulas where there are none.
 
     Without it some operations race: atomics on GPUs, and on the CPU `index_put_` with accumulate (the backward of
-    `x[idx]`), `index_copy_` and `put_`. Operations without a deterministic kernel, and some that race without a word,
-    are computed by formulas of samebits' own that add in a fixed order; which, at which line, how often, is said. Where
-    that cannot be (torch before 2.9, an operation that somebody else has replaced), and for the few operations without
-    a formula, torch raises. `--pin torch-algorithms=strict` lets torch raise for all of them, `=replace` says why
-    formulas could not be put in, and `=warn` lets operations pass with a warning; that may select yet other kernels and
-    is never reported as deterministic: the backward of flash attention, for one, still adds with atomics. Up to torch
-    2.9 the flag also makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set
-    along with it. The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills
-    all new memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it
-    off or asks for warnings, with warnings instead of errors from then on; the line that did so is named.
+    `x[idx]`), `index_copy_` and `put_`. So does the first call of what MKL computes (`exp`, `sin`, `sqrt` and with
+    it the first step of Adam), where threads divide a large tensor: each is called once before. Operations without
+    a deterministic kernel, and some that race without a word, are computed by formulas of samebits' own that add in
+    a fixed order; which, at which line, how often, is said. Where that cannot be (torch before 2.9, an operation
+    that somebody else has replaced), and for the few operations without a formula, torch raises. `--pin
+    torch-algorithms=strict` lets torch raise for all of them, `=replace` says why formulas could not be put in, and
+    `=warn` lets operations pass with a warning; that may select yet other kernels and is never reported as
+    deterministic: the backward of flash attention, for one, still adds with atomics. Up to torch 2.9 the flag also
+    makes cuBLAS raise until its workspace has a fixed size (see `cublas-workspace`), so that is set along with it.
+    The flag leaves cuDNN's autotuner alone (see `cudnn-autotune`), and its costly companion that fills all new
+    memory is switched off: `uninitialized-memory` does that. Pinned, it stays on where the program switches it off
+    or asks for warnings, with warnings instead of errors from then on; the line that did so is named.
     """
 
     name = "torch-algorithms"
@@ -62,6 +70,7 @@ class TorchAlgorithms(TorchSetting):
         context.when_loaded("torch._inductor.config", lambda config: _tell(config, context, not is_off))
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
+            _call_first(torch)
             self._hold(torch, context)
             if context.setting.value in (None, "replace"):
                 _replace(torch, context)
@@ -111,6 +120,15 @@ class TorchAlgorithms(TorchSetting):
             return f"torch-algorithms is pinned; torch-algorithms{other}=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
+
+
+def _call_first(torch: ModuleType) -> None:
+    """Have MKL pick its kernels while one thread calls it; no operations of the program, so no recording sees them."""
+    with torch._C._DisableTorchDispatch():
+        for dtype in (torch.float32, torch.float64):
+            one = torch.ones(1, dtype=dtype, device="cpu")
+            for name in FIRST_CALLS:
+                getattr(torch, name)(one)
 
 
 def _replace(torch: ModuleType, context: FactorContext) -> None:
