@@ -57,7 +57,7 @@ print(json.dumps(found))
 
 
 def test_what_differs_differs_and_what_repeats_repeats(tmp_path: Path) -> None:
-    """Each cause has its section, and what it shows to be wrong and right on any machine is so: two runs say it."""
+    """Each cause has its section, and what it shows to be wrong and right on any machine is so."""
     page = (ROOT / "docs" / "how-to" / "causes.md").read_text()
     named = set(re.findall(r"^## (.*)$", page, re.MULTILINE))
     wrong = re.findall(r"```python\n# differs\n(.*?)```", page, re.DOTALL)
@@ -73,13 +73,13 @@ def test_what_differs_differs_and_what_repeats_repeats(tmp_path: Path) -> None:
                 check=True,
             ).stdout
         )
-        for _ in range(2)
+        for _ in range(3)  # two of them have the same order of a set in one of some hundred tries
     ]
 
     rest = {"cpu-isa", "inductor-autotune", "triton-autotune", "attention-backend", "nccl-algorithms"}
     assert named == {factor.name for factor in CATALOG} - rest
     assert len(wrong) == len(right) > 0
-    same = [a == b != "" for a, b in zip(*runs, strict=True)]
+    same = [len({*found}) == 1 and "" not in found for found in zip(*runs, strict=True)]
     assert same == [False] * len(wrong) + [True] * len(right)
 
 
