@@ -109,3 +109,22 @@ def test_a_race_is_replayed(name: str, tmp_path: Path) -> None:
 
     assert (found["status"], found["verdict"], found["is_racy"]) == (1, "different", True)
     assert {"in used memory", "on two streams"} <= {one["name"] for one in found["conditions"]}
+
+
+LARGE = """import torch
+device = torch.accelerator.current_accelerator()
+model = torch.nn.Linear(1024, 1024).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    model(torch.ones(4, 1024).to(device)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_device_without_memory_to_record_with_is_no_mistake_of_ours(name: str, tmp_path: Path) -> None:
+    """A weight and its gradient, of 4 MB each, fit into 9; the digest makes eight bytes of each number."""
+    (tmp_path / "train.py").write_text(LARGE)
+    found = answer(tmp_path, "check --format json train.py", name, bytes=9 << 20)
+
+    assert (found["status"], found["error"]["kind"]) == (2, "storage")
+    assert found["error"]["message"].startswith("the run left no memory to record with: ")

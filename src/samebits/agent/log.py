@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any, cast
 
+import torch
+
 from samebits.accelerators.devices import synchronize
 from samebits.agent.environment import environment_now
 from samebits.agent.leash import Leash
@@ -222,13 +224,16 @@ class Log:
         return self.writer
 
     def failed(self, error: Exception, where: str = "") -> None:
-        """A mistake of ours ends the recording, not the run, and says why; so does a device that failed."""
+        """A mistake of ours ends the recording, not the run, and says why; so does a device that failed or is full."""
         self.broken = True
         told = str(error).partition("\n")[0]
         if _is_broken(told):
             # A call of the program's, long ago: who waits for the device hears of it.
             hint = "does it work without samebits? With CUDA_LAUNCH_BLOCKING=1 the traceback shows the call"
             self.journal.note(Failed("script_failed", f"the accelerator failed: {told}", hint))
+        elif isinstance(error, MemoryError | torch.OutOfMemoryError):
+            hint = "check it with a smaller batch or a smaller model"
+            self.journal.note(Failed(StorageError.kind, f"the run left no memory to record with: {told}", hint))
         else:
             self.journal.note(Failed("recording", f"{where}{type(error).__name__}: {error}", "please report this"))
         # What failed may be the device that rows wait for.

@@ -81,7 +81,7 @@ class ScriptHangsError(SamebitsError, TimeoutError, kind="timeout"):
 
 
 class StorageError(SamebitsError, OSError, kind="storage"):
-    """A run folder cannot be written (disk full, no permission)."""
+    """What is recorded finds no room, or no permission: a full disk, full memory, a folder of others."""
 
 
 class PatchError(SamebitsError, OSError, kind="patch"):
