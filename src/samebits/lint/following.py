@@ -169,7 +169,7 @@ class Following:
                 ends = [one for one in (lower, upper) if one is not None]
                 if ends and not all(isinstance(one, ast.Constant) for one in ends):
                     return Use("order", "is split by place")
-            case ast.Subscript(value=value, slice=index) if value is node and not isinstance(index, ast.Constant):
+            case ast.Subscript(value=value, slice=index) if value is node and not isinstance(index, ast.Constant | ast.UnaryOp):
                 if of != "listing" or (holder is not None and self.project.is_dataset(holder)):
                     return Use("order", "is indexed")
             case ast.Attribute(attr="index") if of == "set":
