@@ -45,7 +45,7 @@ def real(number: int) -> None:
 
 
 def checked(name: str, bias: str) -> Counter[str]:
-    """One real check, and what it says."""
+    """One real check: its verdict, what it accuses, and its runs."""
     with tempfile.TemporaryDirectory() as home:
         command = [sys.executable, "-m", "samebits", "check", "--format", "json", "--jobs", str(JOBS), "--out", home]
         done = subprocess.run(
@@ -57,16 +57,10 @@ def checked(name: str, bias: str) -> Counter[str]:
             check=False,
         )
     document = json.loads(done.stdout)
-    causes = document["causes"]
-    return Counter(
-        {
-            document["verdict"]: 1,
-            "confirmed": any(cause["confirmed"] for cause in causes),
-            "suspected": any(not cause["confirmed"] for cause in causes),
-            "verified": bool(document["remedy"] and document["remedy"]["verified"]),
-            "runs": len(document["runs"]),
-        }
-    )
+    found = Counter([document["verdict"]], runs=len(document["runs"]))
+    for cause in document["causes"]:
+        found[f"{'confirmed' if cause['confirmed'] else 'suspected'} {cause['factor']}"] += 1
+    return found
 
 
 def simulated(number: int) -> None:
