@@ -10,6 +10,7 @@ from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 import samebits
 from tests.factors.contexts import treated, watched
@@ -62,6 +63,54 @@ def test_pinned_in_order_varied_in_another_and_the_line_is_named(taken: Callable
     assert sorted(found[1]) == NUMBERS
     assert found[1] == found[2] != NUMBERS
     assert [one.site and one.site.path for one in seen] == [__file__]
+
+
+class Numbers(Dataset[int]):
+    """The first one is made a moment after the second one, by another worker."""
+
+    def __init__(self) -> None:
+        self.second = multiprocessing.Event()
+
+    def __len__(self) -> int:
+        return len(NUMBERS)
+
+    def __getitem__(self, number: int) -> int:
+        if number == 1:
+            self.second.set()
+        elif number == 0 and get_worker_info() is not None and get_worker_info().num_workers > 1:
+            self.second.wait(20)
+            threading.Event().wait(0.2)
+        return number
+
+
+def loader(**options: Any) -> DataLoader[int]:
+    return DataLoader(Numbers(), batch_size=None, **{"num_workers": 2, "in_order": False, **options})
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_batches_of_a_loader_that_keeps_no_order(persistent: bool) -> None:
+    """The line that makes it is named; each epoch begins anew, also where the last one was left early."""
+    found = []
+    for mode in ("natural", "pinned", "varied"):
+        with watched(NAME, mode) as seen:  # type: ignore[arg-type]
+            made = loader(persistent_workers=persistent)
+            next(iter(made))
+            found.append([list(made), list(made)])
+        assert [(one.what, one.site and one.site.path) for one in seen] == [("DataLoader", __file__)]
+        assert next(iter(loader())) == 1, "afterwards it is as without us"
+
+    (natural, _), (pinned, again), (varied, swapped) = found
+    assert sorted(natural) == pinned == again == NUMBERS
+    assert natural[0] == 1
+    assert varied == swapped == [1, 0, 3, 2, 5, 4, 7, 6]
+
+
+def test_loaders_whose_batches_come_in_order_are_none() -> None:
+    """One worker, none, or told to."""
+    with watched(NAME, "varied") as seen:
+        for options in ({"num_workers": 1}, {"num_workers": 0}, {"in_order": True}):
+            assert list(loader(**options)) == NUMBERS
+    assert seen == []
 
 
 def test_other_variants_and_chunks() -> None:

@@ -9,6 +9,7 @@ from itertools import count
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import ref
 
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
@@ -23,6 +24,7 @@ T = TypeVar("T")
 # at least so many seconds.
 PATIENCE, PATIENCE_SECONDS = 10, 1.0
 NUMBER = "_samebits_number"
+LOADER, MODE = "DataLoader", "_samebits_mode"
 
 
 class _Patience:
@@ -47,13 +49,14 @@ class _Patience:
 
 
 class CompletionOrder(CallFactor):
-    """`as_completed` of `concurrent.futures` and `asyncio`, and `Pool.imap_unordered`: whichever is ready comes first.
+    """`as_completed`, `Pool.imap_unordered`, a DataLoader with `in_order=False`: whichever is ready comes first.
 
     Threads and processes finish in another order in every run, most often where all tasks are short. Harmless under a
     progress bar, fatal where the results become a list, a sum or the rows of a dataset. Pinned, results come in the
     order in which their tasks were submitted, each waited for; varied, in another order, as long as nothing waits
-    meanwhile. Left alone: `asyncio.as_completed` with a timeout. What `wait()` finds completed, and queues
-    and lists that several threads fill, belong to `thread-order`.
+    meanwhile. Of DataLoaders this is for those of two workers or more: one gives its batches in order. Left alone:
+    `asyncio.as_completed` with a timeout. What `wait()` finds completed, and queues and lists that several threads
+    fill, belong to `thread-order`.
     """
 
     name = "completion-order"
@@ -63,7 +66,10 @@ class CompletionOrder(CallFactor):
     explanation = "{what} gives results as they are completed"
     fix = "take the results in the order of their tasks at {place}: iterate over the tasks themselves"
     fix_unplaced = "take results in the order of their tasks"
-    fixes: ClassVar = {"Pool.imap_unordered": "call imap instead of imap_unordered at {place}"}
+    fixes: ClassVar = {
+        "Pool.imap_unordered": "call imap instead of imap_unordered at {place}",
+        LOADER: "leave in_order at True at {place}",
+    }
     varied_by_default = True
     effects = ("as they are completed", "in the order of the tasks", "in another order")
 
@@ -71,6 +77,7 @@ class CompletionOrder(CallFactor):
         context.when_loaded("concurrent.futures", lambda module: _futures(module, context))
         context.when_loaded("asyncio", lambda module: _coroutines(module, context))
         context.when_loaded("multiprocessing.pool", lambda module: _pool(module, context))
+        context.when_loaded("torch.utils.data", lambda module: _loaders(module.DataLoader, context))
 
 
 def _arranged(tasks: list[T], mode: str, variant: int) -> list[T]:
@@ -190,17 +197,48 @@ def _pool(module: ModuleType, context: FactorContext) -> None:
         mode = context.enter(context.called("Pool.imap_unordered"))
         if mode == "natural":
             return original(pool, func, iterable, chunksize)
-        results = pool.imap(func, iterable, chunksize)
-        return results if mode == "pinned" else _Swapped(results, module.TimeoutError)
+        results: Any = pool.imap(func, iterable, chunksize)
+        if mode == "pinned":
+            return results
+        # In chunks, a pool returns a generator, which takes no timeout.
+        take = results.next if hasattr(results, "next") else lambda _: next(results)
+        return _Swapped(take, module.TimeoutError)
 
     context.replace_method(module.Pool, "imap_unordered", imap_unordered)
 
 
-class _Swapped:
-    """Results of a pool in pairs, the second of each first; where that takes long, the first one first."""
+def _loaders(loader: type, context: FactorContext) -> None:
+    def make(original: Callable[..., None], own: Any, *args: object, **kwargs: object) -> None:
+        original(own, *args, **kwargs)
+        # One worker gives its batches in order.
+        if not getattr(own, "in_order", True) and own.num_workers > 1:
+            vars(own)[MODE] = context.enter(LOADER)
 
-    def __init__(self, results: Any, late: type[Exception]) -> None:
-        self._results, self._ends, self._patience = results, (StopIteration, late), _Patience()
+    def iterate(original: Callable[..., Any], own: object) -> object:
+        found, mode = original(own), vars(own).get(MODE, "natural")
+        if mode != "natural" and hasattr(found, "_in_order"):
+            found._in_order = True
+            if mode == "varied":
+                # Anew in each epoch: workers that persist have one iterator for all, and the last may have been left.
+                following, owner = type(found)._next_data, ref(found)
+                found._next_data = _Swapped(lambda _: following(owner())).next
+        return found
+
+    context.replace_method(loader, "__init__", make)
+    context.replace_method(loader, "__iter__", iterate)
+
+
+class _Swapped:
+    """Results in pairs, the second of each first; where that takes long, the first one first.
+
+    Args:
+        take: gives the next one in order, within so many seconds.
+        late: what it raises where there is none by then.
+    """
+
+    def __init__(self, take: Callable[[float | None], object], *late: type[Exception]) -> None:
+        self._take, self._patience = take, _Patience()
+        self._ends: tuple[type[Exception], ...] = (StopIteration, *late)
         self._held: list[tuple[object, BaseException | None]] = []
 
     def __iter__(self) -> _Swapped:
@@ -223,8 +261,7 @@ class _Swapped:
 
     def _hold(self, timeout: float | None) -> None:
         try:
-            # In chunks, a pool returns a generator, which takes no timeout.
-            value = self._results.next(timeout) if hasattr(self._results, "next") else next(self._results)
+            value = self._take(timeout)
         except Exception as error:
             if not (self._held and isinstance(error, self._ends)):
                 self._held.append((None, error))

@@ -309,9 +309,12 @@ def _as_keys(own: Original, node: ast.expr) -> Iterator[Edit]:
 
 
 def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
-    """The tasks themselves in the place of `as_completed(...)`, `imap` in the place of `imap_unordered`."""
+    """The tasks themselves in the place of `as_completed(...)`, `imap` for `imap_unordered`, batches in order."""
     own, edits = files.at(wanted.place), list[Edit]()
-    for call in _called_at(own, wanted, ("as_completed", "imap_unordered")):
+    for call in _called_at(own, wanted, ("as_completed", "imap_unordered", "DataLoader")):
+        if last_name(call.func) == "DataLoader":
+            edits.append(with_argument(own, call, "in_order", "True"))
+            continue
         if last_name(call.func) == "imap_unordered":
             edits.append(renamed(own, call.func, "imap"))
             continue

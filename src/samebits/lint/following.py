@@ -169,7 +169,9 @@ class Following:
                 ends = [one for one in (lower, upper) if one is not None]
                 if ends and not all(isinstance(one, ast.Constant) for one in ends):
                     return Use("order", "is split by place")
-            case ast.Subscript(value=value, slice=index) if value is node and not isinstance(index, ast.Constant | ast.UnaryOp):
+            case ast.Subscript(value=value, slice=index) if value is node:
+                if isinstance(index, ast.Constant | ast.UnaryOp):
+                    return None  # the first one, or the last
                 if of != "listing" or (holder is not None and self.project.is_dataset(holder)):
                     return Use("order", "is indexed")
             case ast.Attribute(attr="index") if of == "set":
