@@ -26,6 +26,10 @@ GUILTY = {
     "list(set(things))": BOTH,
     "import weakref; list(weakref.WeakSet(net.modules()))": {ADDRESS},
     "list({'cat', 'dog'})": {SEED},
+    "import asyncio\nasync def f(tasks): done, _ = await asyncio.wait(tasks); return [one.result() for one in done]": {
+        ADDRESS
+    },
+    "from concurrent.futures import wait; done, left = wait(jobs); first = list(done)": {ADDRESS},
     "torch.manual_seed(hash(net) % 100)": BOTH,
     "[hash(p) for p in net.parameters()]": {ADDRESS},
 }
@@ -40,6 +44,8 @@ CLEAN = (
     "total = sum(p.numel() for p in net.parameters())",
     "sorted(names, key=len)",
     "list({3, 4})",
+    "from concurrent.futures import wait; done, _ = wait(jobs); rows = [one.result() for one in jobs if one in done]",
+    "code = process.wait(); event.wait(3) or list(jobs)",
 )
 
 

@@ -349,6 +349,8 @@ class _FileReader:
                 return operated(node.op, self.value(node.left), self.value(node.right))
             case ast.UnaryOp():
                 return self.value(node.operand)
+            case ast.Await():
+                return self.value(node.value)
             case ast.BoolOp():
                 return joined([self.value(value) for value in node.values])
             case ast.IfExp():

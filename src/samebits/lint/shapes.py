@@ -166,6 +166,7 @@ _FUNCTIONS = {
     **dict.fromkeys(["copy", "deepcopy", "tqdm", "track"], "A"),
     **{"id": "Address", "range": "list[int]", "dict": "dict[Never]", "defaultdict": "dict[R]", "map": "list[R]"},
     **{"enumerate": "list[tuple[int, T]]", "zip": "list[tuple[T, U]]"},
+    "wait": "tuple[set[Object], set[Object]]",  # tasks and futures
 }
 # Of methods, `A` is the object. What a module of torch says of itself is hashed by address.
 _METHODS = {
