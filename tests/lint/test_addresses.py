@@ -45,6 +45,7 @@ CLEAN = (
     "sorted(names, key=len)",
     "list({3, 4})",
     "from concurrent.futures import wait; done, _ = wait(jobs); rows = [one.result() for one in jobs if one in done]",
+    "from concurrent.futures import wait\nfor one in wait(jobs)[1]: one.cancel()",
     "code = process.wait(); event.wait(3) or list(jobs)",
 )
 

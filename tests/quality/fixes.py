@@ -191,7 +191,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _in_order,
     ),
     (rf"give (.+) at {PLACE} a seed", _on_line(_seeded)),
-    (rf"call (\S+) instead of (\S+) at {PLACE}", _instead),
+    (rf"(?:call|write) (\S+) instead of (\S+) at {PLACE}", _instead),
     (
         rf"take the results in the order of their tasks at {PLACE}: iterate over the tasks themselves",
         _in_order_of_tasks,

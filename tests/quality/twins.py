@@ -30,6 +30,7 @@ TWINS: dict[str, dict[str, str]] = {
         )
     },
     "clock_workers": {"time.time_ns() // 1000": "index"},
+    "completion_order_batches": {"in_order=False": "in_order=True"},
     # Whichever thread is first; it is asked for by its fold.
     "completion_order_folds": {
         "sum(list(scores.values())[:4]) / sum(scores.values())": (

@@ -68,7 +68,7 @@ class CompletionOrder(CallFactor):
     fix_unplaced = "take results in the order of their tasks"
     fixes: ClassVar = {
         "Pool.imap_unordered": "call imap instead of imap_unordered at {place}",
-        LOADER: "leave in_order at True at {place}",
+        LOADER: "write in_order=True instead of in_order=False at {place}",
     }
     varied_by_default = True
     effects = ("as they are completed", "in the order of the tasks", "in another order")

@@ -246,7 +246,7 @@ class _Uses:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"))):
                 return is_sorted_later(self.source, dotted(owner), node)
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name) as function)):
-                return (name in _SET_CHANGES and self.is_set(function)) or name in _LOGGING | {"pop"}
+                return (name in _SET_CHANGES and self.is_set(function)) or name in _LOGGING | {"pop", "cancel"}
         return False
 
 

@@ -70,9 +70,12 @@ def figures(cause: Cause) -> tuple[str, str]:
             f"in a fresh folder {held}/{held} identical",
             f"in what one run left {own.strays}/{released} differ{fail}",
         )
-    how = "left alone" if own.diverged else "changed"
-    most = " from the most common result" if own.diverged else ""
-    return f"pinned {held}/{held} identical", f"{how} {own.strays}/{released} differ{most}{fail}"
+    pinned = f"pinned {held}/{held} identical"
+    if not own.diverged:
+        return pinned, f"changed {own.strays}/{released} differ{fail}"
+    if own.strays == released - 1:
+        return pinned, f"left alone {released}/{released} differ from one another{fail}"
+    return pinned, f"left alone {own.strays}/{released} differ from the most common result{fail}"
 
 
 def evidence(cause: Cause) -> str:
