@@ -85,6 +85,19 @@ def test_what_is_outside_the_catalogue_is_called_unknown(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_of_an_unknown_cause_what_reading_finds_is_told(tmp_path: Path) -> None:
+    """A line that lint names; not one at which a factor was seen to enter, which was held."""
+    kernels = "int(open('/proc/sys/kernel/random/uuid').read()[:8], 16)"
+    lines = f"import numpy as np\nhalf = np.divide(2.0, 4.0, where={kernels} % 2 == 0)\nnp.random.rand()\n"
+    verdict = check(tmp_path, TRAIN + lines + f"for n in range(4):\n    step({kernels} / 2**32)\n")
+
+    assert (verdict["verdict"], verdict["causes"]) == ("different", [])
+    assert verdict["unknown"]["read"] == [
+        "train.py:11, which leaves what divide() returns unwritten but for some places (SB408)"
+    ]
+
+
+@pytest.mark.slow
 def test_runs_of_unequal_length_part_where_one_goes_on(tmp_path: Path) -> None:
     """Equal as far as both go; the clock decides how far that is."""
     source = (

@@ -221,6 +221,17 @@ def test_an_unknown_cause_is_admitted(script: Path) -> None:
     assert "remedy" not in text
 
 
+def test_what_reading_finds_is_looked_at_first(script: Path) -> None:
+    """Where the cause is unknown, lines that lint names at which nothing was seen to enter."""
+    place = DivergentRuns(3, 4, Divergence(0, "init", "fc.weight", differing=1, total=4))
+    unknown = Unknown(place, True, read=("train.py:3, which leaves some of it unwritten (SB408)",))
+
+    shown = check_told(replace(different(script), causes=(), remedy=None, unknown=unknown)).brief
+
+    assert "  next      look at train.py:3, which leaves some of it unwritten (SB408)\n" in shown
+    assert "look for what no pin holds" not in shown
+
+
 def test_command_lines_that_differ_are_told_with_the_seeds(script: Path) -> None:
     """A wrapper that hands `$RANDOM` on: where seeds are shown, ten lines have room for where they come from."""
     place = DivergentRuns(3, 4, Divergence(0, "init", "fc.weight", differing=1, total=4))

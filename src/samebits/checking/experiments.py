@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
@@ -37,9 +37,10 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import distance_at
 from samebits.comparison.streams import not_seen, streams_of
 from samebits.comparison.values import Distance
-from samebits.factors.catalog import find, in_order
+from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import SiteKey
 from samebits.launch.supervised import unentered
+from samebits.lint.findings import Finding
 from samebits.lint.linting import lint
 from samebits.lint.rule import find_rule
 from samebits.lint.seeds import find_seed_arguments
@@ -284,7 +285,17 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
         races=a.races or b.races,
         apart=tuple(apart(a, b)[:MOST_NAMED]),
         taken=tuple(_taken([_run(pool, divergent.a), _run(pool, divergent.b)])[:MOST_NAMED]),
+        read=tuple(_read(pool, unknown.acquitted)[:MOST_NAMED]),
     )
+
+
+def _read(pool: RunPool, excluded: Collection[str]) -> list[str]:
+    """What reading finds at lines at which no factor was seen to enter: where one was, it was held."""
+    entered = {one.site.key for run in pool.runs for entries in run.facts.entries.values() for one in entries}
+    held = [factor.name for factor in CATALOG if factor.found_statically and not factor.held_in_part]
+    found = [one for one in _linted(_files(pool)) if (one.path, one.line) not in entered]
+    own = [one for one in found if not {*find_rule(one.rule).factors} <= {*excluded, *held}]
+    return [f"{Site(one.path, one.line).place}, which {one.reason} ({one.rule})" for one in own]
 
 
 def reseeded(a: Sequence[Seeded], b: Sequence[Seeded]) -> tuple[Reseeded, ...]:
@@ -394,9 +405,13 @@ def _files(pool: RunPool) -> list[str]:
 
 def with_rules(causes: Sequence[Cause], paths: Iterable[str]) -> tuple[Cause, ...]:
     """The causes, each with the rules of `samebits lint` that say so of its line when they read the program."""
-    found = lint([path for path in paths if os.path.isfile(path)]).findings if causes else ()
+    found = _linted(paths) if causes else ()
     said = {(one.path, line, one.rule) for one in found for line in one.lines}
     return tuple(replace(cause, rules=tuple(sorted(_rules_of(cause, said)))) for cause in causes)
+
+
+def _linted(paths: Iterable[str]) -> Sequence[Finding]:
+    return lint([path for path in paths if os.path.isfile(path)]).findings
 
 
 def _rules_of(cause: Cause, said: set[tuple[str, int, str]]) -> set[str]:

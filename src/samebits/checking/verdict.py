@@ -359,6 +359,7 @@ class Unknown:
         races: lines at which several processes step on parameters that they share.
         taken: programs that they started, timers that they set and files outside the folder that they read, each with
             its line.
+        read: what `samebits lint` says of lines at which no factor was seen to enter: the line, a clause, the rule.
     """
 
     divergent: DivergentRuns
@@ -372,6 +373,7 @@ class Unknown:
     apart: tuple[str, ...] = ()
     races: tuple[Site, ...] = ()
     taken: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,8 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     if origin is not None and (line := not_waited_for(origin)):
         return [line]
+    if verdict.unknown.read and not verdict.unknown.seeds:
+        return [f"look at {line}" for line in verdict.unknown.read]
     machine, network = "what the machine tells of itself (free memory, load)", "the network"
     taken = verdict.unknown.taken
     between = ", ".join([*taken, machine, network] if taken else [machine, network, "files outside the folder"])

@@ -1,0 +1,34 @@
+"""A function of NumPy computes where it is told to, and leaves the rest as it was found.
+
+Without `out`, what it returns there is memory that nobody wrote: in one of six processes it held other numbers.
+
+    rate = np.divide(clicked, shown, where=shown > 0)
+
+With something to leave there:
+
+    rate = np.divide(clicked, shown, out=np.zeros_like(clicked), where=shown > 0)
+"""
+
+import ast
+
+from samebits.lint.project import argument, is_true
+from samebits.lint.rule import Finding, Findings, Project, Rule, Source
+from samebits.lint.source import last_name
+
+# These reduce, and look at nothing else; or they write to what they are given.
+_COMPLETE = {"all", "any", "max", "amax", "min", "amin", "sum", "prod", "mean", "std", "var", "reduce", "copyto"}
+_COMPLETE |= {"nanmax", "nanmin", "nansum", "nanprod", "nanmean", "nanstd", "nanvar"}
+
+
+@Rule("error", factors=("uninitialized-memory",))
+def find(project: Project, source: Source) -> Findings:
+    """Calls with `where` and no `out`."""
+    for keyword in source.every(ast.keyword):
+        call = source.parents[keyword]
+        if keyword.arg != "where" or is_true(keyword.value) or not isinstance(call, ast.Call):
+            continue
+        name, has_out = source.qualified(call.func), argument(call, "out") or any(not one.arg for one in call.keywords)
+        if name.startswith("numpy.") and last_name(call.func) not in _COMPLETE and not has_out:
+            yield Finding.at(
+                source, call, f"leaves what {last_name(call.func)}() returns unwritten but for some places"
+            )
