@@ -1,7 +1,7 @@
 """Results are taken in the order in which they happen to be done.
 
-`as_completed` and `imap_unordered` give whatever is ready first: lists that are filled so, and floats that are added
-up so, come out otherwise in each run.
+`as_completed` and `imap_unordered` give whatever is ready first, and a queue what was put first: lists that are filled
+so, and floats that are added up so, come out otherwise in each run.
 
     for future in as_completed(futures):
         rows.append(future.result())
@@ -17,9 +17,11 @@ In the order of the tasks:
 import ast
 
 from samebits.lint.following import Following
-from samebits.lint.project import argument
+from samebits.lint.project import argument, loop_around
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import last_name, walk
+
+_LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)
 
 
 @Rule("warning", factors=("completion-order",), fix="safe")
@@ -28,9 +30,28 @@ def find(project: Project, source: Source) -> Findings:
     for call in (*source.methods["as_completed"], *source.methods["imap_unordered"]):
         if _is_kept(Following(project), source, call):
             yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
+    for call in source.methods["get"] if source.methods["Process"] else ():
+        if _is_shared(source, call) and _is_collected(Following(project), source, call):
+            yield Finding.at(source, call, "takes from a queue what several processes put there, in any order")
     for call in source.methods["DataLoader"]:
         if getattr(argument(call, "in_order"), "value", True) is False:
             yield Finding.at(source, call, "takes batches in the order in which workers have them")
+
+
+def _is_shared(source: Source, call: ast.Call) -> bool:
+    """Whether it takes from a queue, in a function that starts several processes."""
+    function = source.function_of(call)
+    own = [one for one in source.methods["Process"] if source.function_of(one) is function]
+    # A dict is asked for a key.
+    return not call.args and any(isinstance(around, _LOOPS) for one in own for around in source.around(one))
+
+
+def _is_collected(following: Following, source: Source, call: ast.Call) -> bool:
+    """Whether it fills a list whose order is used."""
+    parent, loop = source.parents[call], loop_around(source, call)
+    if isinstance(parent, ast.ListComp):
+        return bool(following.uses(source, parent, "done"))
+    return isinstance(loop, ast.For) and _keeps(following, source, parent, loop)
 
 
 def _is_kept(following: Following, source: Source, node: ast.expr) -> bool:
