@@ -180,9 +180,9 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return [line]
     if verdict.unknown.read and not verdict.unknown.seeds:
         return [f"look at {line}" for line in verdict.unknown.read]
-    machine, network = "what the machine tells of itself (free memory, load)", "the network"
-    taken = verdict.unknown.taken
-    between = ", ".join([*taken, machine, network] if taken else [machine, network, "files outside the folder"])
+    others = ["what the machine tells of itself (free memory, load)", "the network"]
+    others += [] if verdict.unknown.taken else ["files outside the folder"]
+    between = ", ".join([*verdict.unknown.taken, *others])
     if origin is not None and origin.first.place.finding == "argument":
         return [f"look at what the arguments of {origin.first.place.row.kind.op} are computed from: {between}"]
     if _excluded(origin) and origin is not None and origin.first.place.finding == "op":
@@ -190,8 +190,9 @@ def advice(verdict: CheckVerdict) -> list[str]:
     if verdict.unknown.seeds:
         return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
     if verdict.unknown.divergent.divergence.stream == "length":
-        between = f"how long things take outside of Python, {between}"
-    return [f"look for what no pin holds: the order in which processes finish, {between}"]
+        others.insert(0, "how long things take outside of Python")
+    between = ", ".join([*verdict.unknown.taken, "the order in which processes finish", *others])
+    return [f"look for what no pin holds: {between}"]
 
 
 def rests_on(verdict: CheckVerdict) -> str:
