@@ -86,7 +86,7 @@ def test_what_runs_make_alike_costs_no_run() -> None:
     found, simulation = checked(Script(effects=(Effect("clock", 3, None),)))
 
     assert found.divergent is None
-    assert found.made.words == ""
+    assert found.made.words == []
     assert len(simulation.runs) == 3
 
 

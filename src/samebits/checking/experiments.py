@@ -333,7 +333,7 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
 def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) -> list[str]:
     """What runs did beside agreeing, as far as it was not what one would expect."""
     pool, space, left, request = inquiry.pool, inquiry.pool.workspace, found.left, inquiry.request
-    notes = [*filter(None, [found.made.words]), *pool.remarks]
+    notes = [*found.made.words, *pool.remarks]
     notes += [f"not in the copies of the working folder: {one}" for one in space.survey.lost]
     if space.survey.linked or space.survey.whole:
         notes.append(f"not copied, but used in place: {shown_size(space.survey)}")

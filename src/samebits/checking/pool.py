@@ -20,7 +20,7 @@ from samebits.checking.facts import read_facts
 from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.comparison.products import Products, Unlike, read_products, unlike
+from samebits.comparison.products import Key, Products, Unlike, read_products, unlike, unlike_in_ids
 from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
@@ -153,6 +153,11 @@ class RunPool:
             found = unlike(self._made_by(a, b), self._made_by(b, a))
             self._unlike[a.id, b.id] = [one for one in found if not self._is_found(one, a, b)]
         return self._unlike[a.id, b.id]
+
+    def unlike_in_ids(self, *runs: Run) -> frozenset[Key]:
+        """What any two of these runs have otherwise in identifiers only, each quoting its own."""
+        pairs = [unlike_in_ids(self._made_by(a, b), self._made_by(b, a)) for a, b in combinations(runs, 2)]
+        return frozenset.intersection(*pairs)
 
     def _is_found(self, one: Unlike, a: Run, b: Run) -> bool:
         """Whether a file lies outside all copies, so that the later run, which did not write it, found it there."""

@@ -46,22 +46,33 @@ class ProductComparison:
         at: two runs that made something else, and what; None where nothing is left that differs.
         follows: leaves that follow the clock or the process.
         held: the runs that have shown it, in which those agree that were treated alike.
+        ids: leaves in which each run quotes what it alone was handed out.
     """
 
     at: DivergentRuns | None = None
     follows: tuple[Key, ...] = ()
     held: tuple[int, ...] = ()
+    ids: tuple[Key, ...] = ()
 
     @property
-    def words(self) -> str:
-        """What is left out, and why, as a clause; empty where nothing is."""
-        if not self.follows:
-            return ""
-        files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in self.follows)
-        runs = f"{', '.join(map(str, self.held[:-1]))} and {self.held[-1]}"
-        value = "one value follows" if len(self.follows) == 1 else f"{len(self.follows)} values follow"
-        where = listed([*files], MOST_NAMED, "file")
-        return f"left out of {where}: {value} the clock or the process, held still in runs {runs}, which agree"
+    def words(self) -> list[str]:
+        """What is left out, and why, as clauses."""
+        said = []
+        if self.follows:
+            runs = f"{', '.join(map(str, self.held[:-1]))} and {self.held[-1]}"
+            value = "one value follows" if len(self.follows) == 1 else f"{len(self.follows)} values follow"
+            said.append(
+                f"{_left_out(self.follows)}: {value} the clock or the process, held still in runs {runs}, which agree"
+            )
+        if self.ids:
+            ids = "one id is" if len(self.ids) == 1 else f"{len(self.ids)} ids are"
+            said.append(f"{_left_out(self.ids)}: {ids} drawn anew by each run")
+        return said
+
+
+def _left_out(keys: Sequence[Key]) -> str:
+    files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in keys)
+    return f"left out of {listed([*files], MOST_NAMED, 'file')}"
 
 
 def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[ProductComparison]:
@@ -77,8 +88,15 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         return ProductComparison(_place(found, moving))
     plan = _plans(inquiry, pins, names)
     first = held, again, other = yield from inquiry.runs_of(plan)
+    if not _is_judged(inquiry, held, first):
+        return ProductComparison(_place(found, moving))
+    # What runs that are left alone were handed out nobody has seen.
+    ids = inquiry.pool.unlike_in_ids(held, again, other) & moving
+    inquiry.explained = moving = moving - ids
+    if not moving:
+        return ProductComparison(ids=tuple(sorted(ids)))
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
-    if not _is_judged(inquiry, held, first) or entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
+    if entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
         return ProductComparison(_place(found, moving))
     still, shown = [(held, again, inquiry.pool.unlike(held, again))], [held.id, again.id]
     following = moving - _keys(still)
@@ -101,7 +119,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     inquiry.explained = differing = _keys(still) | once
     # What only the held runs have otherwise is shown by them.
     place = _place(found, differing) or _place(still, differing)
-    return ProductComparison(place, tuple(sorted(following)), tuple(shown))
+    return ProductComparison(place, tuple(sorted(following)), tuple(shown), tuple(sorted(ids)))
 
 
 def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:

@@ -75,6 +75,15 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
 
 def unlike(a: Products, b: Products) -> list[Unlike]:
     """The leaves that differ, in the order of files and leaves."""
+    return [one for one in _apart(a, b) if not _are_ids(one.a, a.ids, one.b, b.ids)]
+
+
+def unlike_in_ids(a: Products, b: Products) -> frozenset[Key]:
+    """The leaves that differ in identifiers only."""
+    return frozenset(one.key for one in _apart(a, b) if _are_ids(one.a, a.ids, one.b, b.ids))
+
+
+def _apart(a: Products, b: Products) -> list[Unlike]:
     found, is_cut = [], a.is_cut or b.is_cut
     if not a.files and not b.files:
         found = [*_in_content(PRINTED, "", a.printed, b.printed, is_cut)]
@@ -83,7 +92,7 @@ def unlike(a: Products, b: Products) -> list[Unlike]:
             found += _in_content(key, left, a.files[left], b.files[right], is_cut)
         else:
             found.append(Unlike((key, ""), left or right, "there" if left else None, "there" if right else None))
-    return [one for one in found if not _are_ids(one.a, a.ids, one.b, b.ids)]
+    return found
 
 
 def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str]) -> bool:
