@@ -36,7 +36,7 @@ def set_orders(project: Project, source: Source) -> list[tuple[ast.AST, Finding]
     names = {one: _set_names(project, one) for one in (source, *imports)}
     ordered = {last_name(part) for part in _ordered(source, set[str]().union(*names.values()))}
     others = [one for one in imports if ordered & names[one]]
-    is_worth_it = ordered or source.words & {"hash", "id"}
+    is_worth_it = ordered or source.words & {"hash", "id", "wait"}
     return [*uses_in(source, project.flow(source, *others))] if is_worth_it else []
 
 
