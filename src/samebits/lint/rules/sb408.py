@@ -13,10 +13,9 @@ import ast
 
 from samebits.lint.project import argument, is_true
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-from samebits.lint.source import last_name
 
 # These reduce, and look at nothing else; or they write to what they are given.
-_COMPLETE = {"all", "any", "max", "amax", "min", "amin", "sum", "prod", "mean", "std", "var", "reduce", "copyto"}
+_COMPLETE = {"all", "any", "max", "amax", "min", "amin", "sum", "prod", "mean", "std", "var", "copyto"}
 _COMPLETE |= {"nanmax", "nanmin", "nansum", "nanprod", "nanmean", "nanstd", "nanvar"}
 
 
@@ -27,8 +26,7 @@ def find(project: Project, source: Source) -> Findings:
         call = source.parents[keyword]
         if keyword.arg != "where" or is_true(keyword.value) or not isinstance(call, ast.Call):
             continue
-        name, has_out = source.qualified(call.func), argument(call, "out") or any(not one.arg for one in call.keywords)
-        if name.startswith("numpy.") and last_name(call.func) not in _COMPLETE and not has_out:
-            yield Finding.at(
-                source, call, f"leaves what {last_name(call.func)}() returns unwritten but for some places"
-            )
+        library, _, name = source.qualified(call.func).rpartition(".")
+        has_out = argument(call, "out") or any(not one.arg for one in call.keywords)
+        if library == "numpy" and name not in _COMPLETE and not has_out:
+            yield Finding.at(source, call, f"leaves what {name}() returns unwritten but for some places")
