@@ -178,8 +178,10 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     if origin is not None and (line := not_waited_for(origin)):
         return [line]
-    if verdict.unknown.read and not verdict.unknown.seeds:
-        return [f"look at {line}" for line in verdict.unknown.read]
+    seeds = lines_of([one.site for one in verdict.unknown.seeds])
+    seeded = [f"look at what the seed at {seeds} is computed from"] if seeds else []
+    if verdict.unknown.read:
+        return [*(f"look at {line}" for line in verdict.unknown.read), *seeded]
     others = ["what the machine tells of itself (free memory, load)", "the network"]
     others += [] if verdict.unknown.taken else ["files outside the folder"]
     between = ", ".join([*verdict.unknown.taken, *others])
@@ -187,8 +189,8 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return [f"look at what the arguments of {origin.first.place.row.kind.op} are computed from: {between}"]
     if _excluded(origin) and origin is not None and origin.first.place.finding == "op":
         return [f"look for what differs between processes: {between}"]
-    if verdict.unknown.seeds:
-        return [f"look at what the seed at {lines_of([one.site for one in verdict.unknown.seeds])} is computed from"]
+    if seeded:
+        return seeded
     if verdict.unknown.divergent.divergence.stream == "length":
         others.insert(0, "how long things take outside of Python")
     between = ", ".join([*verdict.unknown.taken, "the order in which processes finish", *others])
