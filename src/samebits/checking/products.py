@@ -90,8 +90,9 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     first = held, again, other = yield from inquiry.runs_of(plan)
     if not _is_judged(inquiry, held, first):
         return ProductComparison(_place(found, moving))
-    # What runs that are left alone were handed out nobody has seen.
-    ids = inquiry.pool.unlike_in_ids(held, again, other) & moving
+    # What runs that are left alone were handed out nobody has heard; all but that is as in those of which it is known.
+    asked = ((one, run) for one in first for run in [*own, *first] if run is not one)
+    ids = moving.intersection(*(inquiry.pool.quoted(one, run) for one, run in asked))
     inquiry.explained = moving = moving - ids
     if not moving:
         return ProductComparison(ids=tuple(sorted(ids)))

@@ -78,9 +78,19 @@ def unlike(a: Products, b: Products) -> list[Unlike]:
     return [one for one in _apart(a, b) if not _are_ids(one.a, a.ids, one.b, b.ids)]
 
 
-def unlike_in_ids(a: Products, b: Products) -> frozenset[Key]:
-    """The leaves that differ in identifiers only."""
-    return frozenset(one.key for one in _apart(a, b) if _are_ids(one.a, a.ids, one.b, b.ids))
+def quoted(heard: Products, other: Products) -> frozenset[Key]:
+    """The leaves that differ only where the first run quotes its own ids, whatever the other one has there."""
+    return frozenset(one.key for one in _apart(heard, other) if _quotes(one.a, heard.ids, one.b))
+
+
+def _quotes(a: str | None, ids: frozenset[str], b: str | None) -> bool:
+    if a is None or b is None:
+        return False
+    # What the other one was handed out is not asked for: nobody may have heard it.
+    left, right = _parts(a, ids), _parts(b, frozenset())
+    return _is_id(a, ids) or (
+        len(left) == len(right) and all(x == y or _is_id(x, ids) for x, y in zip(left, right, strict=True))
+    )
 
 
 def _apart(a: Products, b: Products) -> list[Unlike]:
