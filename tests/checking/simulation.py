@@ -19,7 +19,7 @@ from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.search import Found, search
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.comparison.products import Key, Products, Unlike, quoted, unlike
+from samebits.comparison.products import Key, Products, Unlike, unlike, unlike_beside_ids
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
@@ -150,8 +150,8 @@ class Simulation:
     def unlike(self, a: Run, b: Run) -> list[Unlike]:
         return unlike(a.products, b.products)
 
-    def quoted(self, heard: Run, other: Run) -> frozenset[Key]:
-        return quoted(heard.products, other.products)
+    def unlike_beside_ids(self, heard: Run, other: Run) -> frozenset[Key]:
+        return unlike_beside_ids(heard.products, other.products)
 
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
         return self.compare(a, b) if self.trains else None

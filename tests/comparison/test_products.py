@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from samebits.comparison.contents import text_content
-from samebits.comparison.products import PRINTED, Products, paired, quoted, read_products, unlike
+from samebits.comparison.products import PRINTED, Products, paired, read_products, unlike, unlike_beside_ids
 
 
 def test_a_folder_named_after_the_time_belongs_to_the_other_one() -> None:
@@ -94,7 +94,7 @@ def test_what_quotes_random_bytes_names_a_run(name: str, is_id: bool) -> None:
     a, b = runs
 
     assert bool(unlike(a, b)) is not is_id
-    assert bool(quoted(a, Products(b.files))) is is_id, "of the other one nobody has heard"
+    assert bool(unlike_beside_ids(a, Products(b.files))) is not is_id, "of the other one nobody has heard"
     assert unlike(a, Products(b.files))
     assert unlike(Products({"log": text_content("0.25 loss 0.5")}, ids=a.ids), b)
 
@@ -103,4 +103,4 @@ def test_a_number_beside_an_id_is_no_part_of_it() -> None:
     """Of a run that nobody has heard, too: all but the id has to be the same."""
     heard = Products({"log": text_content("run 646566aa-0.5")}, ids=frozenset({"646566"}))
     for other, is_alike in (("run 96979899-0.5", True), ("run 96979899-0.25", False), ("run 96979899", False)):
-        assert bool(quoted(heard, Products({"log": text_content(other)}))) is is_alike
+        assert bool(unlike_beside_ids(heard, Products({"log": text_content(other)}))) is not is_alike

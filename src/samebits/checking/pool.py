@@ -20,7 +20,7 @@ from samebits.checking.facts import read_facts
 from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.comparison.products import Key, Products, Unlike, quoted, read_products, unlike
+from samebits.comparison.products import Key, Products, Unlike, read_products, unlike, unlike_beside_ids
 from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import Fitting
@@ -154,9 +154,9 @@ class RunPool:
             self._unlike[a.id, b.id] = [one for one in found if not self._is_found(one, a, b)]
         return self._unlike[a.id, b.id]
 
-    def quoted(self, heard: Run, other: Run) -> frozenset[Key]:
-        """What two runs have otherwise only where the first one quotes its own ids."""
-        return quoted(self._made_by(heard, other), self._made_by(other, heard))
+    def unlike_beside_ids(self, heard: Run, other: Run) -> frozenset[Key]:
+        """What two runs have otherwise than where the first one quotes its own ids."""
+        return unlike_beside_ids(self._made_by(heard, other), self._made_by(other, heard))
 
     def _is_found(self, one: Unlike, a: Run, b: Run) -> bool:
         """Whether a file lies outside all copies, so that the later run, which did not write it, found it there."""

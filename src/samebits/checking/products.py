@@ -91,8 +91,9 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     if not _is_judged(inquiry, held, first):
         return ProductComparison(_place(found, moving))
     # What runs that are left alone were handed out nobody has heard; all but that is as in those of which it is known.
-    asked = ((one, run) for one in first for run in [*own, *first] if run is not one)
-    ids = moving.intersection(*(inquiry.pool.quoted(one, run) for one, run in asked))
+    pairs = product(first, [*own, *first])
+    beside = frozenset[Key]().union(*(inquiry.pool.unlike_beside_ids(one, run) for one, run in pairs))
+    ids = frozenset(key for key in moving if not any(_is_about(one, key) for one in beside))
     inquiry.explained = moving = moving - ids
     if not moving:
         return ProductComparison(ids=tuple(sorted(ids)))
@@ -101,8 +102,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         return ProductComparison(_place(found, moving))
     still, shown = [(held, again, inquiry.pool.unlike(held, again))], [held.id, again.id]
     following = moving - _keys(still)
-    pairs = [(held, other), *product(own, (held, other))]
-    new_in = [inquiry.pool.unlike(a, b) for a, b in pairs]
+    new_in = [inquiry.pool.unlike(a, b) for a, b in [(held, other), *product(own, (held, other))]]
     is_new = all(any(_is_about(one.key, key) for one in apart) for key in following for apart in new_in)
     # Beside two others, luck would show that in 1.2 %: one held run more is needed there.
     batches = [plan[2:] if len(own) > 2 else plan[1:]] if is_new else [plan, plan]

@@ -78,9 +78,9 @@ def unlike(a: Products, b: Products) -> list[Unlike]:
     return [one for one in _apart(a, b) if not _are_ids(one.a, a.ids, one.b, b.ids)]
 
 
-def quoted(heard: Products, other: Products) -> frozenset[Key]:
-    """The leaves that differ only where the first run quotes its own ids, whatever the other one has there."""
-    return frozenset(one.key for one in _apart(heard, other) if _quotes(one.a, heard.ids, one.b))
+def unlike_beside_ids(heard: Products, other: Products) -> frozenset[Key]:
+    """The leaves that differ otherwise than where the first run quotes its own ids, for anything in the other one."""
+    return frozenset(one.key for one in _apart(heard, other) if not _quotes(one.a, heard.ids, one.b))
 
 
 def _quotes(a: str | None, ids: frozenset[str], b: str | None) -> bool:
