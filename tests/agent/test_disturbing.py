@@ -255,6 +255,24 @@ def test_a_torch_without_a_name_costs_what_is_seen_by_it(
     assert "grad" in RunFolder(tmp_path / "run").recordings()[0].columns(0)
 
 
+def test_a_recording_that_cannot_begin_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hook in torch, a folder that says so, and room for the next one."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("samebits.agent.taps.saving.install", fails)
+        with pytest.raises(MemoryError), samebits.record(tmp_path / "first"):
+            raise AssertionError
+    train()
+    assert RunFolder(tmp_path / "first").manifest()["status"] == "interrupted"
+    assert [one.steps for one in RunFolder(tmp_path / "first").recordings()] in ([], [0])
+    with samebits.record(tmp_path / "second"):
+        train()
+    assert RunFolder(tmp_path / "second").recordings()[0].steps > 0
+
+
 def test_a_torch_without_modes_costs_operations_alone(tmp_path: Path) -> None:
     """As it is with a version that calls private names otherwise: in a process that has not loaded ours yet."""
     script = """

@@ -1,13 +1,14 @@
 """What a result holds at one path, in words."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import samebits
-from samebits.agent.outcome import digests_of_result, shown_at
+from samebits.agent.outcome import digests_of_reach, digests_of_result, shown_at
 
 ROOT = "what was returned"
 
@@ -49,6 +50,26 @@ def test_every_path_of_a_result_can_be_asked_for() -> None:
         f"{ROOT}.set{{1}}": "",
     }
     assert shown_at(result, f"{ROOT}.other") == ""
+
+
+model = torch.nn.Linear(1, 1)
+
+
+def test_an_attribute_is_no_global_of_its_name() -> None:
+    """Here `args.model` is read, a `model` of the function around, and a global that is read, too."""
+
+    class Arguments:
+        model = "a name"
+
+    def outer(model: torch.nn.Module) -> Any:
+        return lambda args: (args.model, model)
+
+    def plain(args: Arguments) -> object:
+        return args.model, model
+
+    assert list(digests_of_reach(outer(torch.nn.Linear(2, 1)), [], {})) == ["model.weight", "model.bias"]
+    assert list(digests_of_reach(plain, [], {})) == ["model.weight", "model.bias"]
+    assert list(digests_of_reach(lambda args: args.model, [], {})) == []
 
 
 def test_looking_is_no_operation_of_the_program(tmp_path: Path) -> None:

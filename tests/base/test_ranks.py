@@ -3,7 +3,7 @@
 import pytest
 
 from samebits.base.errors import UsageError
-from samebits.base.ranks import current_rank, current_world, rank_path
+from samebits.base.ranks import current_rank, current_world, rank_path, world_size
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,4 @@ def test_what_is_no_number_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert current_rank() is None
     with pytest.raises(UsageError, match="not numbers"):
         current_world()
+    assert world_size() == 1

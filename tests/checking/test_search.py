@@ -75,6 +75,18 @@ def test_a_model_written_over_twenty_lines_is_one_cause_within_the_budget() -> N
     assert found.remedy.verified
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_the_run_of_a_remedy_in_which_the_rest_was_varied_is_named(jobs: int) -> None:
+    """However many runs at a time were made with the remedy alone."""
+    for seed in range(30):
+        script = Script(steps=6, effects=(Effect("torch-rng", 4, 0),))
+        found, simulation, _ = simulated(script, random.Random(seed), jobs=jobs)
+
+        assert found.remedy is not None
+        named = next(run for run in simulation.runs if run.id == found.remedy.varied)
+        assert named.plan.named("varied")
+
+
 def test_a_seed_is_needed_before_the_first_line_that_matters() -> None:
     """Draws that change nothing stand before it: they are not accused."""
     effects = (*(Effect("numpy-rng", line, None) for line in range(1, 9)), Effect("numpy-rng", 9, 0))

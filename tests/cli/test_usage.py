@@ -193,6 +193,10 @@ CONFIGS = {
     "jobs = 'all'": ("jobs = 'all' in [tool.samebits] of {} should be a whole number or \"auto\"", ""),
     "timeout = 'x'": ("timeout = 'x' in [tool.samebits] of {} should be a number of seconds", ""),
     "keep = 0": ("keep = 0 in [tool.samebits] of {} should be at least 1", ""),
+    "runs = 1": ("runs = 1 in [tool.samebits] of {} should be at least 2", ""),
+    "max-steps = 0": ("max-steps = 0 in [tool.samebits] of {} should be at least 1", ""),
+    "timeout = -1": ("timeout = -1 in [tool.samebits] of {} should be more than 0 seconds", ""),
+    "level = 'steps'": ('level = \'steps\' in [tool.samebits] of {} should be "step" or "op"', ""),
     "pin = 'clock'": ("pin = 'clock' in [tool.samebits] of {} should be a list of factors", ""),
     "vary = ['clok']": ("vary in [tool.samebits] of {}: there is no factor 'clok'", "did you mean clock?"),
     "runs = ": ("{} cannot be read: Invalid value", "fix it, or run samebits from another folder"),
@@ -225,6 +229,20 @@ def test_only_our_own_table_matters(text: str, tmp_path: Path) -> None:
 
     assert done.status == (2 if "samebits" in text else 0)
     assert "Traceback" not in done.err
+
+
+def test_what_is_typed_counts_for_a_factor_that_is_configured_otherwise(tmp_path: Path) -> None:
+    """A pin that is typed for one that is varied by the file, the reverse, and another interpreter."""
+    write(tmp_path, {"pyproject.toml": "[tool.samebits]\nvary = ['cpu-threads']\npin = ['clock']\n"})
+
+    pinned = typed("check", "--dry-run", "--pin", "cpu-threads=2", "train.py", cwd=tmp_path)
+    varied = typed("check", "--dry-run", "--vary", "clock", "train.py", cwd=tmp_path)
+    against = typed("check", "--against", "no/python", "train.py", cwd=tmp_path)
+
+    assert [pinned.status, varied.status] == [0, 0]
+    assert "pinned cpu-threads" in pinned.out
+    assert "pinned clock" not in varied.out
+    assert "no/python" in against.err
 
 
 def test_the_configuration_gives_defaults(tmp_path: Path) -> None:

@@ -176,6 +176,21 @@ def test_what_one_torch_alone_keeps_of_an_optimizer_is_no_difference(tmp_path: P
     assert [place(b, across=False) for b in (same, other)] == [(0, "optimizer", "decoupled")] * 2
 
 
+def test_what_comes_twice_under_one_name_is_told_apart(tmp_path: Path) -> None:
+    """The first of them differs, or is there in one run alone; the last one is the same."""
+    once, twice, other = (
+        recorded(tmp_path / name, [{"grad": Column(("w",) * len(digests), digests)}])
+        for name, digests in (("once", [2]), ("twice", [1, 2]), ("other", [3, 2]))
+    )
+    found = first_divergence([twice], [other])
+    more = first_divergence([once], [twice])
+
+    assert found is not None
+    assert (found.stream, found.name) == ("grad", "w")
+    assert more is not None
+    assert (more.stream, more.only_in) == ("grad", "second")
+
+
 def test_looking_up_to_a_step_leaves_out_what_comes_after(tmp_path: Path) -> None:
     """Runs that were stopped are compared as far as both went on purpose."""
     a = recorded(tmp_path / "a", [plain()] * 5)

@@ -1,6 +1,7 @@
 """hash-seed, cpu-threads, cpu-isa, cublas-workspace: what must be said before the interpreter starts."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 import samebits
 from samebits.base.errors import TooLateError, UsageError
-from samebits.factors import hash_seed
+from samebits.factors import cpu_threads, hash_seed
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
@@ -177,6 +178,19 @@ def test_varied_thread_counts_differ_from_the_users_and_from_each_other(own: str
 
     assert len({*counts, own}) == 4
     assert all(count > 0 for count in counts)
+
+
+@pytest.mark.parametrize(("siblings", "counts"), [(["0-1"] * 2, [3, 4]), (["0-1", "0-1", "2-3", "2-3"], [1, 3])])
+def test_a_varied_thread_count_is_none_that_torch_may_begin_with(
+    siblings: list[str], counts: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a variable it takes all cores, or the physical ones, where two of them share one."""
+    for core, text in enumerate(siblings):
+        (tmp_path / str(core)).write_text(f"{text}\n")
+    monkeypatch.setattr(cpu_threads, "TOPOLOGY", f"{tmp_path}/{{}}")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(len(siblings))))
+
+    assert [int(asked("cpu-threads", {}, "varied", variant=v)["OMP_NUM_THREADS"]) for v in (1, 2)] == counts
 
 
 def test_what_is_varied_arrives_in_the_child() -> None:

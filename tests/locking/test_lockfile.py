@@ -1,5 +1,6 @@
 """The lockfile: read whole or not at all, whatever happened to it; and written by one process at a time."""
 
+import errno
 import fcntl
 import random
 import re
@@ -251,6 +252,18 @@ def test_a_writer_that_goes_on_for_long_is_told(path: Path, monkeypatch: pytest.
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot write"):
         update(tmp_path / "nowhere" / "samebits.lock", lambda now: now)
+
+
+def test_no_room_for_a_lockfile_names_the_option_of_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no recording, which would go elsewhere with --out."""
+
+    def is_full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", is_full)
+    with pytest.raises(StorageError, match="No space left on device") as caught:
+        update(path, lambda now: now.without_test("tests/test_a.py::test_b[x]"))
+    assert caught.value.hint == "choose another place with --lockfile"
 
 
 def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:

@@ -363,6 +363,18 @@ def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> No
     assert ((folder / "data/z").read_text(), (folder / "logs.txt").read_text()) == ("4", "35")
 
 
+def test_the_root_folder_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container without a working folder: that is said, and without copies runs begin there."""
+    write(tmp_path, {"copies/x": "", "runs/x": ""})
+    monkeypatch.chdir("/")
+
+    with pytest.raises(StorageError, match="/ is not a folder that can be copied"):
+        Workspace(tmp_path / "copies", "copy")
+    space = Workspace(tmp_path / "runs", "none")
+    assert space.folder == "/"
+    assert not str(space.temporary).startswith(str(tmp_path))
+
+
 def test_what_is_shared_has_to_be_there(folder: Path) -> None:
     """Its name is in the error."""
     with pytest.raises(StorageError, match=r"--share .*/dta: there is no such file"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -80,11 +82,15 @@ def _shown(leaf: Any, tensor: torch.Tensor) -> str:
 
 
 def _outer_variables(function: Callable[..., object]) -> list[tuple[str, object]]:
+    plain = inspect.unwrap(getattr(function, "__func__", function))
     try:
-        variables = inspect.getclosurevars(inspect.unwrap(getattr(function, "__func__", function)))
+        variables = inspect.getclosurevars(plain)
     except (TypeError, ValueError):
         return []
-    return sorted([*variables.nonlocals.items(), *variables.globals.items()])
+    # Up to Python 3.12 the names of attributes are taken for those of globals.
+    read = {one.argval for one in dis.get_instructions(plain) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    outer = {name: value for name, value in variables.globals.items() if name in read} | dict(variables.nonlocals)
+    return sorted(outer.items(), key=itemgetter(0))
 
 
 def _opened(tree: object, path: str) -> Iterator[tuple[str, object]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import statistics
 import sys
@@ -19,6 +18,7 @@ from samebits.accelerators import devices
 from samebits.agent.events import Event
 from samebits.agent.recorder import Recorder
 from samebits.agent.used import end_process, what_was_used
+from samebits.base.ranks import world_size
 from samebits.bits.digest.sums import plan_of
 from samebits.runfolder.spec import DONE, GO
 
@@ -86,7 +86,7 @@ class Pacer:
             shapes=len(self.shapes),
             used=[*what_was_used(), *(["loader"] if self.recorder.has_loaders else [])],
             threads=torch.get_num_threads(),
-            ranks=int(os.environ.get("WORLD_SIZE") or 1),
+            ranks=world_size(),
             free_bytes=devices.free_device_bytes(),
         )
 

@@ -74,7 +74,12 @@ class record(ContextDecorator):
         self._folder.write_manifest({**self._manifest, "status": "running"})
         spec = RunSpec(ops=OpWindow() if self._level == "op" else None)
         self._recorder = Recorder(spec, Journal(self._folder.path), threading.current_thread())
-        self._recorder.install()
+        try:
+            self._recorder.install()
+        except BaseException:
+            self._recorder.uninstall()
+            self._folder.write_manifest({**self._manifest, "status": "interrupted"})
+            raise
         _busy.append(self._here)
         return self._folder.path
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from samebits.accelerators.devices import may_be_in_use, may_read_cudas_settings
+from samebits.base.ranks import world_size
 from samebits.factors.pinning import what_was_replaced
 from samebits.runfolder.notes import Ended, Journal, Note, Replaced, Used
 
@@ -31,7 +32,7 @@ def compiled_regions() -> int:
 
 
 def _has_ranks() -> bool:
-    if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
+    if world_size() > 1:
         return True
     distributed = sys.modules.get("torch.distributed")
     return bool(distributed is not None and distributed.is_available() and distributed.is_initialized())

@@ -49,6 +49,14 @@ def current_rank() -> int | None:
     return None if world is ALONE else world.rank
 
 
+def world_size() -> int:
+    """How many processes train together; 1 where the variables are not to be understood."""
+    try:
+        return current_world().size
+    except UsageError:
+        return 1
+
+
 def rank_path() -> tuple[str | int, ...]:
     """Words that distinguish this rank's random streams from the others'; empty for a single process.
 

@@ -13,7 +13,7 @@ from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Setting, SiteKey
 from samebits.factors.pinning import settings_from
 from samebits.launch.command import Command, parse_command
-from samebits.launch.config import Config
+from samebits.launch.config import LEAST, Config
 from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.place import ISOLATIONS, Isolation
@@ -63,10 +63,10 @@ class CheckRequest:
     patch: Literal["", "diff", "fix"] = ""
 
     def __post_init__(self) -> None:
-        given = ("--runs", self.runs, 2), ("--max-runs", self.max_runs, 2), ("--jobs", self.jobs, 1)
-        for name, value, least in (*given, ("--max-steps", self.max_steps, 1)):
+        for name, least in LEAST.items():
+            value = getattr(self, name.replace("-", "_"), None)
             if value is not None and value < least:
-                raise UsageError(f"{name} must be at least {least}, got {value}")
+                raise UsageError(f"--{name} must be at least {least}, got {value}")
         if self.max_runs is not None and self.max_runs < self.runs:
             raise UsageError(
                 f"--max-runs {self.max_runs} leaves no room for the first {self.runs} runs",
@@ -135,6 +135,11 @@ def check_request(words: Sequence[str], config: Config, **options: Any) -> Check
     if as_fits:
         jobs = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
     pins, vary = settings_from(own.pop("pins", ())), in_order([find(name).name for name in own.pop("vary", ())])
+    # What is typed counts, whatever is configured for the same factor.
+    if not options.get("vary"):
+        vary = [name for name in vary if name not in pins]
+    elif not options.get("pins"):
+        pins = {name: setting for name, setting in pins.items() if name not in vary}
     request = CheckRequest(parse_command(words), pins, tuple(vary), jobs=jobs, as_fits=as_fits, **own)
     if request.all_origins and request.level != "op":
         raise UsageError("--all needs the operations recorded", "add --level op")

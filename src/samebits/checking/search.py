@@ -125,7 +125,7 @@ class Found:
             diverged=None if trial.later is None else (trial.later.a, trial.later.b),
             runs=tuple(run.id for run in trial.runs if round_.baseline.differ(trial.runs[0], run) is None),
             whole=tuple(whole),
-            varied=whole[1] if len(whole) > 1 else None,
+            varied=next((run.id for run in trial.varied if run.id in whole), None),
             chance=max(one.chance for one in evidence),
             failure=trial.failure,
         )

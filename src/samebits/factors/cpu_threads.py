@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 
 from samebits.base.errors import UsageError
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 
+TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -79,15 +81,18 @@ def _wanted(setting: Setting, environ: Mapping[str, str]) -> int | None:
     current = int(own) if own.isdigit() and int(own) > 0 else None
     if setting.mode == "pinned":
         return int(setting.value) if setting.value else current
-    return _other_count(current or _cores(), setting.variant) if setting.mode == "varied" else None
+    if setting.mode != "varied":
+        return None
+    taken = {current} if current else _natural_counts()
+    return [count for count in range(1, setting.variant + 3) if count not in taken][setting.variant - 1]
 
 
-def _cores() -> int:
-    # The number of cores this process may use, not the machine's.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _other_count(current: int, variant: int) -> int:
-    """The variant-th of 1, 2, 3 … that is not the current count."""
-    counts = [count for count in range(1, variant + 2) if count != current]
-    return counts[variant - 1]
+def _natural_counts() -> set[int]:
+    """How many threads torch may begin with: one for each core of this process, or, with MKL, each physical one."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    try:
+        # Of two that share a physical core, both files name both (/sys/devices/system/cpu, Linux's cputopology).
+        shared = {TOPOLOGY.format(core) for core in cores}
+        return {len(cores), len({Path(path).read_text(encoding="ascii") for path in shared})}
+    except OSError:
+        return {len(cores)}

@@ -32,7 +32,7 @@ class Config:
     jobs: int | Literal["auto"] | None = None
     max_steps: int | None = None
     timeout: float | None = None
-    level: str = "step"
+    level: Literal["step", "op"] = "step"
     keep: int = 20
     pin: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
@@ -84,6 +84,8 @@ def toml_reader() -> ModuleType:
         raise ValueError(f"Python {major}.{minor} needs the package {name} for it") from error
 
 
+# The least that options may be, where they are given.
+LEAST = {"runs": 2, "max-runs": 2, "jobs": 1, "max-steps": 1, "keep": 1}
 _WANTED = {
     "jobs": 'a whole number or "auto"',
     "level": '"step" or "op"',
@@ -115,8 +117,11 @@ def _checked(path: Path, key: str, value: object) -> Any:
     except ValueError:
         wanted = _WANTED.get(key, "a whole number")
         raise ConfigError(f"{key} = {value!r} in {where} should be {wanted}") from None
-    if key == "keep" and read < 1:
-        raise ConfigError(f"keep = {value!r} in {where} should be at least 1")
+    least = LEAST.get(key)
+    if least is not None and isinstance(read, int) and read < least:
+        raise ConfigError(f"{key} = {value!r} in {where} should be at least {least}")
+    if key == "timeout" and read <= 0:
+        raise ConfigError(f"{key} = {value!r} in {where} should be more than 0 seconds")
     for word in read if key in ("pin", "vary") else ():
         # Few files name factors: the catalogue is imported only for those.
         from samebits.factors.catalog import find

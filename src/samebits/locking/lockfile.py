@@ -157,7 +157,7 @@ def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
         before = Lockfile.load(path) if path.exists() else None
         after = change(before or Lockfile())._without_unused()
         if after != before:
-            write_whole(path, after.text())
+            write_whole(path, after.text(), "--lockfile")
         return after
 
 

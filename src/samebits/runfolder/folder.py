@@ -124,8 +124,8 @@ class RunFolder:
         return sorted(begun, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there in full or not at all."""
+def write_whole(path: Path, text: str, option: str = "--out") -> None:
+    """Write a file so that it is there in full or not at all; an option says where else it may be."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         # A link that waits there under this name would be written through.
@@ -134,7 +134,7 @@ def write_whole(path: Path, text: str) -> None:
             file.write(text)
         beside.replace(path)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
+        raise StorageError(f"cannot write {path}: {error.strerror}", f"choose another place with {option}") from error
 
 
 def write_answer(home: Path, document: str) -> None:

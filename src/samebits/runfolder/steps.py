@@ -21,6 +21,7 @@ import sqlite3
 import struct
 import time
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -105,7 +106,14 @@ class Column:
     digests: Sequence[int]
 
     def as_dict(self) -> dict[str, int]:
-        return dict(zip(self.names, self.digests, strict=True))
+        """Digests by name; of a name that comes again, each by its number."""
+        found = dict(zip(self.names, self.digests, strict=True))
+        if len(found) < len(self.names):
+            met = Counter[str]()
+            for name, digest in zip(self.names, self.digests, strict=True):
+                met[name] += 1
+                found[f"{name} ({met[name]})" if met[name] > 1 else name] = digest
+        return found
 
 
 def file_name(rank: int, sequence: int) -> str:

@@ -78,8 +78,9 @@ class Workspace:
         self._slots = set[int]()
         self._lock = threading.Lock()
         # Short: names of sockets have 108 bytes at most (unix(7)).
-        places = (path for path in temporary_of(home) if is_own(path) and not is_in(str(path), self.folder))
-        self.temporary = next(places)
+        places = list(filter(is_own, temporary_of(home)))
+        # Everything lies in the root folder, of which there are no copies.
+        self.temporary = next((path for path in places if not is_in(str(path), self.folder)), places[0])
         is_unseen = isolation == "none" or self.is_mounted or not is_in(str(home), self.folder)
         self.store = home if is_unseen else self.temporary
         if home.parent.name == OWN:

@@ -353,7 +353,8 @@ class FilesWatched:
         tests = self._on((lambda full: self._ask("tested", full), 0, 1))
 
         def asked(path: object, *args: object, **kwargs: Any) -> object:
-            self._quietly(tests, path, kwargs.get("dir_fd") or -1)
+            folder = kwargs.get("dir_fd")
+            self._quietly(tests, path, -1 if folder is None else folder)
             return original(path, *args, **kwargs)
 
         patched = PatchedFunction("os", name, original, asked)

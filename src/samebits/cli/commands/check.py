@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -95,6 +96,8 @@ def command(
     config = read_config()
     if fix:
         need_to_fix(os.environ, fix_in_ci)
+    if against is not None:
+        config = replace(config, vary=())
     request = check_request(command, config, patch="fix" if fix else "diff" if diff else "", **given)
     if against is not None:
         _check_against(against, request, form, out, config.keep, dry_run)
