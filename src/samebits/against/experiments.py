@@ -1,4 +1,4 @@
-"""Two interpreters, one script: each has to repeat by itself; then they are compared, and the operation is found."""
+"""Runs one script under two interpreters: each has to repeat by itself; then they are compared, down to operations."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from samebits.replay.runner import replay
 from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operands_name
 from samebits.runfolder.spec import OpWindow, RunSpec
 
-# Read by samebits in the process of the command: the standard library digests, in both interpreters alike.
+# A variable for samebits in the process of the command: digest with the standard library, under both interpreters.
 WITHOUT_XXHASH = "SAMEBITS_WITHOUT_XXHASH"
-# Of torch's own operations; others have a namespace of their own.
+# Namespaces of torch's own operations; those of other packages have namespaces of their own.
 _TORCHS = ("aten", "prims", "prim", "torch", "c10d", "quantized", "mkldnn", "onednn", "_c10d_functional", "inductor")
 
 SideName = Literal["here", "there"]
@@ -40,18 +40,18 @@ Sides = dict[SideName, Interpreter]
 
 
 def sides_of(request: CheckRequest, given: str) -> Sides:
-    """The interpreter of the command, and the other one."""
-    own = request.command.argv[0]
-    if not is_python(own):
+    """Return the interpreter of the command, and the other one."""
+    python = request.command.argv[0]
+    if not is_python(python):
         raise UsageError(
-            f"--against needs a command that starts Python, got {own!r}",
+            f"--against needs a command that starts Python, got {python!r}",
             "give a script, or python -m package: samebits check --against PYTHON train.py",
         )
-    return {"here": find_interpreter(own), "there": find_interpreter(given)}
+    return {"here": find_interpreter(python), "there": find_interpreter(given)}
 
 
 def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
-    """Make the runs, and say what they show."""
+    """Make the runs, and return what they show."""
     crossing = _Crossing(request, sides, pool)
     try:
         with _digesting_alike(sides):
@@ -71,7 +71,7 @@ def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
 
 @contextmanager
 def _digesting_alike(sides: Sides) -> Iterator[None]:
-    """Where one side has no xxhash, neither uses it: digests of two kinds cannot be compared."""
+    """Have no side use xxhash where one lacks it: digests of two kinds cannot be compared."""
     if all(side.has_xxhash for side in sides.values()):
         yield
         return
@@ -83,12 +83,12 @@ def _digesting_alike(sides: Sides) -> Iterator[None]:
 
 
 class _Crossing:
-    """One comparison, run by run."""
+    """One comparison of two interpreters, run by run."""
 
     def __init__(self, request: CheckRequest, sides: Sides, pool: RunPool) -> None:
         self.request, self.sides, self.pool = request, sides, pool
-        # Everything that `samebits run` holds still, and all that moves by itself.
-        default = [one.name for one in CATALOG if one.pinned_by_default and one.name not in request.pins]
+        # Everything that `samebits run` pins by default, and everything that a check can pin to find a cause.
+        default = [factor.name for factor in CATALOG if factor.pinned_by_default and factor.name not in request.pins]
         self.pins = in_order([*default, *request.pinnable()])
         self.there_runs: list[int] = []
         self.divergent: DivergentRuns | None = None
@@ -97,7 +97,7 @@ class _Crossing:
         self.notes: list[str] = []
 
     def run(self) -> None:
-        """All of it: a look at the beginning, then the whole, then the operation."""
+        """Make all runs: compare the beginning, then the whole, then find the operation."""
         first = self._first_run()
         ended, last = first.stopped_after, self.request.last_step
         self._both(first, last if ended is None else ended)
@@ -110,7 +110,7 @@ class _Crossing:
             self._locate(self.divergent.divergence)
 
     def _first_run(self) -> Run:
-        """The first one of this side; without pins that it does not survive."""
+        """Make the first run of this side, without those pins under which the script fails."""
         look: dict[str, Any] = {"look_seconds": LOOK_SECONDS, "look_steps": LOOK_STEPS}
         run = self._run("here", "here", self.request.last_step, must_work=False, **look)
         harsh = [name for name in self.pins if find(name).may_raise]
@@ -123,13 +123,13 @@ class _Crossing:
         return again
 
     def _both(self, here: Run, last: int | None) -> None:
-        """The first run of either side compared; each has to repeat."""
+        """Make three more runs: each side has to repeat; then compare the first runs of both sides."""
         self._need_repeat(here, self._run("here", "here again", last), "here")
         there = self._run("there", "there", last)
         self._need_repeat(there, self._run("there", "there again", last), "there")
         place = divergence_of(here, there, across=True)
         self.compared = here, there
-        self.notes += [one for one in _only_one_keeps(here, there, self.sides) if one not in self.notes]
+        self.notes += [note for note in _only_one_keeps(here, there, self.sides) if note not in self.notes]
         if place is not None:
             self.divergent = DivergentRuns(here.id, there.id, place, distance_at(here.path, there.path, place))
 
@@ -174,7 +174,7 @@ class _Crossing:
             self.across = self._replayed(self.across, place.rank)
 
     def _replayed(self, across: Across, rank: int) -> Across:
-        """The call of this side, made again in both interpreters."""
+        """Make the call of this side again in both interpreters, and add what it gave to `across`."""
         step, kept = across.mismatch.step, list[tuple[Run, Path]]()
         for side, row in zip(self.sides, (across.mismatch.a, across.mismatch.b), strict=True):
             assert row is not None
@@ -191,7 +191,7 @@ class _Crossing:
     # ---- the answer
 
     def found(self, error: SamebitsError | None = None, signal: int | None = None) -> Crossing:
-        """What is known by now."""
+        """Return what is known by now."""
         runs = self.pool.runs
         here, there = self.sides.values()
         streams = streams_of(run.folder.recordings() for run in self.compared) if self.compared else ()
@@ -218,7 +218,7 @@ class _Crossing:
         )
 
     def _owners(self) -> tuple[str, ...]:
-        """The packages that the operation belongs to; of data, none is known."""
+        """Return the packages that the operation belongs to; none where the data differ, whose owner is unknown."""
         if self.across is None or self.across.mismatch.finding == "input":
             return ()
         namespace = self.across.mismatch.row.kind.op.partition("::")[0]
@@ -232,20 +232,20 @@ class _Crossing:
 
 
 def _only_one_keeps(here: Run, there: Run, sides: Sides) -> Iterator[str]:
-    """What one torch alone keeps of an optimizer, as it was first recorded."""
+    """Notes on optimizer state that only one of the two torch versions keeps, as it was first recorded."""
     a, b = _names_in_optimizer(here), _names_in_optimizer(there)
-    for side, own, other in ((sides["here"], a, b), (sides["there"], b, a)):
-        if other and (extra := [name for name in own if name not in other]):
+    for side, names, other in ((sides["here"], a, b), (sides["there"], b, a)):
+        if other and (extra := [name for name in names if name not in other]):
             yield f"only {side.path} keeps {listed(extra)} of an optimizer; that is not compared"
 
 
 def _names_in_optimizer(run: Run) -> tuple[str, ...]:
-    rows = (one.columns(row) for one in run.folder.recordings() for row in range(len(one)))
-    return next((own["optimizer"].names for own in rows if "optimizer" in own), ())
+    rows = (recording.columns(row) for recording in run.folder.recordings() for row in range(len(recording)))
+    return next((columns["optimizer"].names for columns in rows if "optimizer" in columns), ())
 
 
 def _rows(run: Run, rank: int, step: int) -> list[OpRow]:
-    recording = next((one for one in run.folder.recordings() if (one.rank or 0) == rank), None)
+    recording = next((candidate for candidate in run.folder.recordings() if (candidate.rank or 0) == rank), None)
     if recording is None:
         return []
     return list(takewhile(lambda row: row.step <= step, Ops(recording).rows()))

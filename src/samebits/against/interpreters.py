@@ -1,4 +1,4 @@
-"""Another Python: whether it is one, whether it has torch, and which packages it has."""
+"""Asks another interpreter whether it is a Python, whether it has torch, and which packages it has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLDEST = (3, 10)
 _SECONDS = 120.0
 _MOST_SAID = 120
 _MARK = "samebits-answer:"
-# Read by any Python 3; what is asked for is known without importing a package.
+# A script that any Python 3 can parse; to answer, it imports no package but xxhash.
 _QUESTION = f"""
 import json, re, sys
 answer = {{"python": ".".join(map(str, sys.version_info[:3]))}}
@@ -53,12 +53,12 @@ class Interpreter:
     """A Python and what is installed for it.
 
     Attributes:
-        path: as it is started; a link of a virtual environment is not followed.
+        path: the path to start it by; a link in a virtual environment is not followed.
         python: its version.
         packages: name → version.
-        requires: name → names of what that needs.
+        requires: name → names of the packages that it needs.
         imports: name of a module → packages that it comes from.
-        has_xxhash: it can digest as this one does.
+        has_xxhash: whether it can import xxhash, the faster digest.
     """
 
     path: str
@@ -71,12 +71,12 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Package:
-    """A package that is not the same in both.
+    """A package that differs between the two interpreters.
 
     Attributes:
-        name: of the package; `python` is the interpreter itself.
+        name: the name of the package; `python` is the interpreter itself.
         here, there: its versions; empty where it is not installed.
-        relation: `operation` where the operation is its own, `imported` by the script, `required` by the owner.
+        relation: `operation` owns the operation, `imported` by the script, `required` by an owner of the operation.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Package:
 
 
 def find_interpreter(given: str) -> Interpreter:
-    """The interpreter at a path, or of that name in PATH, with torch; the folder of a virtual environment will do."""
+    """Return the interpreter at a path, of a name in PATH, or in a virtual environment's folder; it must have torch."""
     path = _path_of(given)
     answer = _asked(path, given)
     python = answer["python"]
@@ -99,9 +99,9 @@ def find_interpreter(given: str) -> Interpreter:
 
 
 def _path_of(given: str) -> str:
-    found = next(filter(None, map(shutil.which, (given, os.path.join(given, "bin", "python")))), None)
-    if found is not None:
-        return os.path.abspath(found)
+    path = next(filter(None, map(shutil.which, (given, os.path.join(given, "bin", "python")))), None)
+    if path is not None:
+        return os.path.abspath(path)
     hint = "give the path of a Python, or of its environment: env/bin/python"
     if os.path.isdir(given):
         raise CommandNotFoundError(f"{given!r} is a folder without bin/python", hint)
@@ -116,42 +116,42 @@ def _asked(path: str, given: str) -> dict[str, Any]:
             [path, "-c", _QUESTION], capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
         )
         answer = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(_MARK)), None)
-        why = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[0][:_MOST_SAID]
+        reason = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[0][:_MOST_SAID]
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{given} did not say within {_SECONDS:.0f} s which Python it is") from error
     except (OSError, UnicodeDecodeError) as error:
-        answer, why = None, str(error)
+        answer, reason = None, str(error)
     if answer is None:
-        raise UsageError(f"{given} is not a Python interpreter: {why}", "give a Python: env/bin/python")
+        raise UsageError(f"{given} is not a Python interpreter: {reason}", "give a Python: env/bin/python")
     return dict(json.loads(answer.removeprefix(_MARK)))
 
 
 def differing_packages(
     here: Interpreter, there: Interpreter, owners: Collection[str] = (), imported: Iterable[str] = ()
 ) -> tuple[Package, ...]:
-    """What is not the same in both: first the packages that own the operation, then those of imported modules."""
+    """Return the packages that differ: first those that own the operation, then those of imported modules."""
     both = here, there
     used = {name for module in imported for side in both for name in side.imports.get(module, ())}
     needed = {name for owner in owners for side in both for name in side.requires.get(owner, ())}
-    # The first that holds.
+    # The first relation that holds counts.
     relations: list[tuple[Relation, Collection[str]]] = [
         ("operation", owners),
         ("imported", used),
         ("required", needed),
         ("other", here.packages.keys() | there.packages.keys()),
     ]
-    found = [Package("python", here.python, there.python)]
+    packages = [Package("python", here.python, there.python)]
     for name in sorted(relations[-1][1]):
         relation = next(relation for relation, names in relations if name in names)
-        found.append(Package(name, here.packages.get(name, ""), there.packages.get(name, ""), relation))
+        packages.append(Package(name, here.packages.get(name, ""), there.packages.get(name, ""), relation))
     order = [relation for relation, _ in relations]
-    differing = (one for one in found if one.here != one.there)
+    differing = (package for package in packages if package.here != package.there)
     return tuple(sorted(differing, key=lambda one: (order.index(one.relation), not (one.here and one.there))))
 
 
 def modules_imported(files: Iterable[str]) -> set[str]:
-    """The first words of what these files import, wherever in them."""
-    found: set[str] = set()
+    """Return the top-level names of the modules that these files import, anywhere in them; relative imports aside."""
+    modules: set[str] = set()
     for path in files:
         try:
             tree = ast.parse(Path(path).read_bytes())
@@ -159,7 +159,7 @@ def modules_imported(files: Iterable[str]) -> set[str]:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found
+                modules.add(node.module.partition(".")[0])
+    return modules

@@ -1,10 +1,10 @@
-"""The operations of two programs that are one script under two versions of torch, side by side.
+"""Compares the operations of one script under two versions of torch.
 
-Versions name operations otherwise and take them apart otherwise, so the lists need not be the same. Operations of one
-name, module, pass and line are paired, as many as can be, in order; what is left between two pairs was done otherwise.
-Pairs are looked at in order. Where what went in is equal and what came out is not, that operation differs. Where
-something else went in, it was made by what was done otherwise before, or came from outside. A value that both programs
-know, in another place only, is no difference. Both were recorded `by_value`.
+Versions name and decompose operations differently, so the two lists need not match. `difflib` pairs operations of the
+same name, module, pass, line and step, in order; operations left between two pairs replaced each other. Pairs are
+examined in order. Where the inputs are equal and the results are not, that operation differs. Where an input differs,
+operations left over before it made that input, or it came from outside. A value that both programs know, only in
+another place, is no difference. Both runs were recorded `by_value`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Aligned:
     """How far two lists of operations could be paired.
 
     Attributes:
-        pairs: of the same operation.
-        only_here, only_there: operations left over on either side.
+        pairs: how many pairs of the same operation there are.
+        only_here, only_there: how many operations were left over on each side.
     """
 
     pairs: int
@@ -44,13 +44,13 @@ class OpMismatch:
     """The first operation at which the two programs differ.
 
     Attributes:
-        finding: `op` – inputs equal, results differ; `argument` – the same inputs, and called with other arguments;
-            `otherwise` – other operations were done in its place; `generator` – about to draw from another state;
-            `input` – something arrived different that no recorded operation made.
-        step: in which.
-        a, b: the operation on either side; None where there is none.
+        finding: `op` – inputs are equal and results differ; `argument` – called with the same inputs and other
+            arguments; `otherwise` – computed by other operations; `generator` – would draw from another state; `input`
+            – an input differs, and no recorded operation made the difference.
+        step: the number of the step.
+        a, b: the operation on each side; None where there is none.
         names: which inputs or results differ.
-        instead_a, instead_b: with `otherwise`, what each side did.
+        instead_a, instead_b: with `otherwise`, the operations that each side called.
     """
 
     finding: Finding
@@ -64,28 +64,28 @@ class OpMismatch:
     @property
     @published()
     def row(self) -> OpRow:
-        """The operation to speak of."""
-        found = (*self.instead_a, *self.instead_b, self.a, self.b)
-        return next(row for row in found if row is not None)
+        """The operation that the answer names."""
+        rows = (*self.instead_a, *self.instead_b, self.a, self.b)
+        return next(row for row in rows if row is not None)
 
 
 def first_mismatch(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[OpMismatch | None, Aligned]:
-    """Where two programs part, by the operations of the steps that both recorded; None where they do not."""
+    """Return the first operation at which two programs differ, None where they agree, and how far both were paired."""
     blocks = SequenceMatcher(None, [_key(row) for row in a], [_key(row) for row in b], autojunk=False).get_opcodes()
     pairs = sum(i2 - i1 for tag, i1, i2, _, _ in blocks if tag == "equal")
     aligned = Aligned(pairs, len(a) - pairs, len(b) - pairs)
     known_a, known_b = _values(a), _values(b)
-    left_a: list[OpRow] = []
-    left_b: list[OpRow] = []
+    unpaired_a: list[OpRow] = []
+    unpaired_b: list[OpRow] = []
     for tag, i1, i2, j1, j2 in blocks:
         if tag != "equal":
-            left_a += a[i1:i2]
-            left_b += b[j1:j2]
+            unpaired_a += a[i1:i2]
+            unpaired_b += b[j1:j2]
             continue
         for x, y in zip(a[i1:i2], b[j1:j2], strict=True):
-            found = _mismatch(x, y, (known_a, known_b), (left_a, left_b))
-            if found is not None:
-                return found, aligned
+            mismatch = _mismatch(x, y, (known_a, known_b), (unpaired_a, unpaired_b))
+            if mismatch is not None:
+                return mismatch, aligned
     return None, aligned
 
 
@@ -96,7 +96,7 @@ def _key(row: OpRow) -> tuple[object, ...]:
 
 
 def _values(rows: Iterable[OpRow]) -> set[int]:
-    """Every value of a tensor that went into an operation, or came out of one."""
+    """Return the value of every tensor that went into an operation or came out of one."""
     return {value for row in rows for value in (*_tensors(row.ins).values(), *row.outs.values())}
 
 
@@ -113,19 +113,19 @@ def _mismatch(
         names = tuple(name for name, value in _tensors(x.ins).items() if y.ins[name] != value)
     else:
         names = tuple(_tensors(x.ins))
-    strange_a = {value for value in _tensors(x.ins).values() if value not in known[1]}
-    strange_b = {value for value in _tensors(y.ins).values() if value not in known[0]}
-    if not strange_a and not strange_b:
-        # The same values, in another order of operations: what was made of them is compared elsewhere.
+    unknown_a = {value for value in _tensors(x.ins).values() if value not in known[1]}
+    unknown_b = {value for value in _tensors(y.ins).values() if value not in known[0]}
+    if not unknown_a and not unknown_b:
+        # Both programs know these values, in another order of operations: their results are compared elsewhere.
         return None
-    made_a, made_b = _makers(left[0], strange_a), _makers(left[1], strange_b)
+    made_a, made_b = _makers(left[0], unknown_a), _makers(left[1], unknown_b)
     if made_a or made_b:
         return OpMismatch("otherwise", x.step, x, y, names, tuple(made_a), tuple(made_b))
     return OpMismatch("input", x.step, x, y, names)
 
 
 def _by_itself(x: OpRow, y: OpRow, known: tuple[set[int], set[int]]) -> OpMismatch | None:
-    """What differs although the same went in."""
+    """Return how two operations with equal inputs differ; None where their results agree or both programs know them."""
     if list(x.outs.values()) == list(y.outs.values()):
         return None
     if all(value in known[1] for value in x.outs.values()) and all(value in known[0] for value in y.outs.values()):
@@ -139,10 +139,10 @@ def _by_itself(x: OpRow, y: OpRow, known: tuple[set[int], set[int]]) -> OpMismat
 
 
 def _makers(rows: Sequence[OpRow], values: set[int]) -> list[OpRow]:
-    """The operations that made these values, and those before them that made what went into these, among `rows`."""
-    wanted, found = set(values), list[OpRow]()
+    """Return those of `rows` that made these values, and those before them that made their inputs."""
+    wanted, makers = set(values), list[OpRow]()
     for row in reversed(rows):
         if wanted & set(row.outs.values()):
-            found.insert(0, row)
+            makers.insert(0, row)
             wanted |= set(_tensors(row.ins).values())
-    return found
+    return makers

@@ -1,4 +1,4 @@
-"""What `samebits check --against` found, as plain data."""
+"""The answer of `samebits check --against`, as plain data."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Across:
     Attributes:
         mismatch: the operation.
         aligned: how far the operations of both could be paired.
-        distance: how far the results lie apart; None where that could not be measured.
-        here, there: the call of the first side, made again in either interpreter; None where it was not.
+        distance: how far apart the results are; None where that could not be measured.
+        here, there: the call of the first side, made again in each interpreter; None where it was not made again.
     """
 
     mismatch: OpMismatch
@@ -34,7 +34,7 @@ class Across:
     @property
     @published()
     def confirmed(self) -> bool:
-        """The same call gave the recorded result here, and never there."""
+        """Whether the same call gave the recorded result here, and never there."""
         if self.here is None or self.there is None or self.here.failure or self.there.failure:
             return False
         return self.here.gives_recorded and not self.there.gives_recorded and self.there.distinct > 0
@@ -46,21 +46,21 @@ class Crossing:
 
     Attributes:
         kind: same, different or undecided.
-        command: as it was typed.
-        home: the folder of its runs.
+        command: the command as it was typed.
+        home: the folder of the runs.
         here, there: the two interpreters.
-        runs: all that were made; those of `there` are in `there_runs`.
+        runs: all runs that were made; those of `there` are in `there_runs`.
         there_runs: numbers of the runs under the other interpreter.
-        divergent: the first run of either side, where they differ.
+        divergent: the first run of each side, where they differ.
         across: the operation; None where it was not looked for, or not found.
-        packages: that differ, those of the operation first.
-        pinned: factors that were held still on both sides.
-        steps: that were compared.
-        streams: that were compared.
+        packages: the packages that differ, those of the operation first.
+        pinned: the factors that were pinned on both sides.
+        steps: how many steps were compared.
+        streams: the streams that were compared.
         notes: what else is worth knowing.
-        not_observed: what the recordings do not hold.
+        not_observed: what the recordings lack.
         error: why nothing could be decided.
-        signal: that ended it.
+        signal: the signal that ended the comparison; None where none did.
     """
 
     kind: VerdictKind = field(metadata={"key": "verdict"})

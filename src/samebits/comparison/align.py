@@ -1,4 +1,4 @@
-"""Pairing what two runs recorded: the same rank with the same rank, and within one by content, not by arrival."""
+"""Pairs the recordings of two runs: rank by rank and, within a rank, by content and not by order of arrival."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import product
 from samebits.base.errors import DigestError
 from samebits.runfolder.steps import Recording
 
-# Of more pairs than this it is not looked at how far each agrees; they are paired in the order of their creation.
+# Where more pairs than this are possible, how far each agrees is not measured: they are paired in order of creation.
 _MOST_LOOKED_AT = 4_096
 
 
@@ -19,11 +19,11 @@ class Pair:
     """Two recordings of the same rank; one of them is None where a run has no counterpart.
 
     Attributes:
-        rank: whose.
+        rank: the rank of both.
         process: which process, thread or training, in words; empty where the rank has only one.
 
     Raises:
-        DigestError: tensors were digested by two definitions, so equal bits have different digests.
+        DigestError: the two were digested by different definitions, so equal bits have different digests.
     """
 
     rank: int
@@ -46,39 +46,39 @@ class Pair:
 
 
 def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> list[Pair]:
-    """Every recording of either run exactly once, by rank and then in the order of creation, in which they are given.
+    """Return pairs that hold every recording of both runs exactly once, by rank and then in the given order (creation).
 
-    Processes that have no rank, threads, and the trainings of a worker come in any order, so within a rank those that
-    agree are pairs, in whatever order they arrived. Of the rest those are that agree longest, then those with the same
-    beginnings, the same name, and the same place in the order of creation. Steps after `until` are not looked at.
+    Processes without a rank, threads, and the trainings of a worker arrive in any order. So within a rank, recordings
+    that agree completely are paired first, wherever they stand. Of the rest, those are paired that agree longest, then
+    those with equal beginnings, equal names, and the closest places in the order. Steps after `until` are ignored.
     """
     ranks = sorted({recording.rank for recording in (*a, *b)})
     return [pair for rank in ranks for pair in _of_rank(rank, a, b, until)]
 
 
 def _of_rank(rank: int, run_a: Sequence[Recording], run_b: Sequence[Recording], until: int | None) -> list[Pair]:
-    a, b = ([one for one in run if one.rank == rank] for run in (run_a, run_b))
+    a, b = ([recording for recording in run if recording.rank == rank] for run in (run_a, run_b))
     if max(len(a), len(b)) == 1:
         return [Pair(rank, a[0] if a else None, b[0] if b else None)]
-    found = _equal(a, b, until)
-    rest_a = [number for number in range(len(a)) if number not in found]
-    rest_b = [number for number in range(len(b)) if number not in found.values()]
-    found |= _alike(a, b, rest_a, rest_b, until)
-    pairs = [Pair(rank, a[x], b[found[x]] if x in found else None, a[x].lane_id.name) for x in range(len(a))]
-    return pairs + [Pair(rank, None, b[y], b[y].lane_id.name) for y in rest_b if y not in found.values()]
+    matches = _equal(a, b, until)
+    rest_a = [number for number in range(len(a)) if number not in matches]
+    rest_b = [number for number in range(len(b)) if number not in matches.values()]
+    matches |= _alike(a, b, rest_a, rest_b, until)
+    pairs = [Pair(rank, a[x], b[matches[x]] if x in matches else None, a[x].lane_id.name) for x in range(len(a))]
+    return pairs + [Pair(rank, None, b[y], b[y].lane_id.name) for y in rest_b if y not in matches.values()]
 
 
 def _equal(a: list[Recording], b: list[Recording], until: int | None) -> dict[int, int]:
-    """Numbers of recordings with the same number of rows and the same last root: the same in all that was recorded."""
-    waiting = defaultdict(list)
+    """Match recordings, by number, that have as many rows and the same last root: all that they hold is the same."""
+    unmatched = defaultdict(list)
     for y, recording in enumerate(b):
-        waiting[_content(recording, until)].append(y)
-    found = {}
+        unmatched[_content(recording, until)].append(y)
+    matches = {}
     for x, recording in enumerate(a):
-        equal = waiting[_content(recording, until)]
-        if equal:
-            found[x] = equal.pop(0)
-    return found
+        candidates = unmatched[_content(recording, until)]
+        if candidates:
+            matches[x] = candidates.pop(0)
+    return matches
 
 
 def _content(recording: Recording, until: int | None) -> tuple[int, bytes | None]:
@@ -87,30 +87,30 @@ def _content(recording: Recording, until: int | None) -> tuple[int, bytes | None
 
 
 def rows_until(recording: Recording, until: int | None) -> int:
-    """How many rows there are to compare, the one of step `until` being the last."""
+    """Return how many rows to compare, the row of step `until` being the last one."""
     return len(recording) if until is None else min(len(recording), until + 1)
 
 
 def _alike(
     a: list[Recording], b: list[Recording], rest_a: list[int], rest_b: list[int], until: int | None
 ) -> dict[int, int]:
-    """Numbers of recordings that are not equal, the likest first."""
+    """Match recordings, by number, that are not equal, the most similar ones first."""
     if len(rest_a) * len(rest_b) > _MOST_LOOKED_AT:
         return dict(zip(rest_a, rest_b, strict=False))
     ranked = sorted((_unlike(a[x], b[y], until), abs(x - y), x, y) for x, y in product(rest_a, rest_b))
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for *_, x, y in ranked:
-        if x not in found and y not in found.values():
-            found[x] = y
-    return found
+        if x not in matches and y not in matches.values():
+            matches[x] = y
+    return matches
 
 
 def _unlike(a: Recording, b: Recording, until: int | None) -> tuple[int, bool, bool]:
-    """Sorts those first that agree longest, then those that began alike, then those of the same name."""
-    common = min(rows_until(a, until), rows_until(b, until))
-    agreed = first_unequal(common, lambda row: a.root(row) == b.root(row))
-    begun = not agreed and common > 0 and _beginnings(a) != _beginnings(b)
-    return -agreed, begun, a.lane_id.name != b.lane_id.name
+    """Return a sort key: pairs that agree longest come first, then pairs that began alike, then pairs of one name."""
+    common_rows = min(rows_until(a, until), rows_until(b, until))
+    agreed_rows = first_unequal(common_rows, lambda row: a.root(row) == b.root(row))
+    began_differently = not agreed_rows and common_rows > 0 and _beginnings(a) != _beginnings(b)
+    return -agreed_rows, began_differently, a.lane_id.name != b.lane_id.name
 
 
 def _beginnings(recording: Recording) -> dict[str, int]:
@@ -119,9 +119,9 @@ def _beginnings(recording: Recording) -> dict[str, int]:
 
 
 def first_unequal(count: int, is_same: Callable[[int], bool]) -> int:
-    """The first of `count` entries that is not the same in both; `count` if all are.
+    """Return the number of the first of `count` entries that is not the same in both; `count` if all are.
 
-    Halving works because entries are distinguished by roots, which digest everything before them.
+    Bisection works because entries are compared by their roots, each of which digests everything before it.
     """
     low, high = 0, count
     while low < high:

@@ -1,7 +1,7 @@
-"""What a file holds, leaf by leaf: tensors, numbers, texts; where it cannot be read, its bytes.
+"""Reads the content of a file, leaf by leaf: tensors, numbers, texts; its bytes where the format cannot be read.
 
-Nothing in a file is run: a pickle is read by names. A leaf is kept as text, where it is long as its digest, so that the
-files of two runs can be compared when they are gone.
+Nothing in a file is run: classes in a pickle are only names. Each leaf is kept as text, and a long one as its digest,
+so that the files of two runs can be compared after they were deleted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from urllib.parse import quote
 from samebits.bits.raw import digest_of_blocks, raw_digest
 from samebits.comparison.pickles import Unpickled, leaves, read_next, read_pickle
 
-# What is larger is digested as it is; longer texts are known by their digests.
+# A larger file is digested whole, a longer text is kept as its digest, and a file with more leaves counts by its bytes.
 MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
 _BLOCK = 1 << 22
 _DIGEST = re.compile(r"\b(bytes|text) [0-9a-f]{16}$")
-# Of torch's own archive: a checksum of the names of its members, which begin with the name of the file.
+# A member of torch's archives: a checksum of the members' names, which begin with the name of the file.
 _CHECKSUM = ".data/serialization_id"
 _REBUILT = "torch._utils._rebuild_tensor_v2"
-# torch's format of before 1.6, in which a plain pickle still holds its tensors: it names them by addresses.
+# torch's format before 1.6, in which tensors in a plain pickle are still stored: it names storages by addresses.
 _MAGIC, _INSIDE = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "torch.storage._load_from_bytes"
 _WIDTHS = {"Double": 8, "Long": 8, "ComplexFloat": 8, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2, "Short": 2}
 _WIDTHS |= {"ComplexDouble": 16, "Char": 1, "Byte": 1, "Bool": 1}
@@ -44,7 +44,7 @@ Words = Callable[[str], str]
 
 
 def content_of(path: Path, said: Words = str) -> Content:
-    """The leaves of a file, each as text, as it is `said`: a run's own folder may be called otherwise in it."""
+    """Return the leaves of a file as text; `said` rewrites each, so that runs name their own folders alike."""
     if os.path.getsize(path) > MOST_BYTES:
         with path.open("rb") as file:
             return {"": _bytes(digest_of_blocks(iter(lambda: file.read(_BLOCK), b"")))}
@@ -52,12 +52,12 @@ def content_of(path: Path, said: Words = str) -> Content:
 
 
 def content(raw: bytes, said: Words = str, path: str = "") -> Content:
-    """The same of bytes; `path` is where they lie, for what is to be read from there."""
+    """Return the leaves of a file's bytes; `path` is the file, for formats that are read from disk."""
     for begins, read in _FORMATS.items():
         if raw.startswith(begins):
             try:
                 return _kept(read(raw, path), said)
-            except Exception:  # it only looks as if it could be read so
+            except Exception:  # it only looks like this format
                 break
     for read_text in (_safetensors, _tar, _json, _text):
         try:
@@ -68,7 +68,7 @@ def content(raw: bytes, said: Words = str, path: str = "") -> Content:
 
 
 def text_content(text: str, said: Words = str) -> Content:
-    """The leaves of a text: its lines. A bar that writes over itself counts as it stands in the end."""
+    """Return the leaves of a text: its lines. A progress bar that overwrites itself counts as it ended."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n"))
     return _kept(((f"line {number}", line) for number, line in enumerate(lines, 1)), said)
 
@@ -76,7 +76,7 @@ def text_content(text: str, said: Words = str) -> Content:
 def _kept(found: Iterator[tuple[str, object]], said: Words) -> Content:
     kept: Content = {}
     for path, leaf in found:
-        # Two leaves of one name are two leaves.
+        # Leaves that share a name are kept apart.
         name = path if path not in kept else f"{path}#{len(kept)}"
         kept[name] = _shown(leaf, said)
         if len(kept) > MOST_LEAVES:
@@ -91,14 +91,14 @@ def _shown(leaf: object, said: Words) -> str:
     if isinstance(leaf, bytes | bytearray):
         return _bytes(raw_digest(bytes(leaf)))
     if isinstance(leaf, float):
-        # repr says every bit of a float but those of a NaN.
+        # repr shows every bit of a float, but not which NaN it is.
         return "nan" if math.isnan(leaf) else repr(leaf)
-    # A class is known by its name.
+    # A class is shown by its name.
     return repr(leaf) if leaf is None or isinstance(leaf, int | complex) else getattr(leaf, "name", str(leaf))
 
 
 def is_digest(leaf: str) -> bool:
-    """Whether a leaf is known by its digest only."""
+    """Whether a leaf was kept as a digest."""
     return _DIGEST.search(leaf) is not None
 
 
@@ -110,11 +110,11 @@ def _bytes(digest: int) -> str:
 
 
 def _zip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    """Members by name, without the folder that all of them are in."""
+    """The leaves of each member of a zip archive, named without the top folder that all members share."""
     with zipfile.ZipFile(BytesIO(raw)) as file:
         names = [name for name in file.namelist() if not name.endswith("/")]
-        first = {name.partition("/")[0] for name in names}
-        prefix = f"{first.pop()}/" if len(first) == 1 and all("/" in name for name in names) else ""
+        top_folders = {name.partition("/")[0] for name in names}
+        prefix = f"{top_folders.pop()}/" if len(top_folders) == 1 and all("/" in name for name in names) else ""
         members = {name.removeprefix(prefix): name for name in names}
         used = set[str]()
 
@@ -122,7 +122,7 @@ def _zip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
             # ("storage", class, key, device, elements): torch/serialization.py
             _, kind, key, device, count = pid
             if f"data/{key}" not in members:
-                # TorchScript's constants and a package's members
+                # Constants of TorchScript and members of a torch.package lie elsewhere.
                 raise ValueError(key)
             used.add(f"data/{key}")
             return _Storage(file.read(members[f"data/{key}"]), kind, str(device), int(count))
@@ -132,31 +132,31 @@ def _zip(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
             label = "" if name == "data.pkl" else f"{name}: "
             try:
                 tree = read_pickle(file.read(members[name]), storage)
-                found = [*leaves(tree, whole=_tensor)]
+                pairs = [*leaves(tree, whole=_tensor)]
             except ValueError:
-                found = [("", file.read(members[name]))]
-            yield from ((f"{label}{path}", leaf) for path, leaf in found)
+                pairs = [("", file.read(members[name]))]
+            yield from ((f"{label}{path}", leaf) for path, leaf in pairs)
         for name in members:
             if name not in used and name not in pickled and not name.endswith(_CHECKSUM):
-                inside = file.read(members[name])
-                inside = _declared_in_order(inside) if name.startswith("code/") else inside
-                yield from _inside(name, inside)
+                member = file.read(members[name])
+                member = _declared_in_order(member) if name.startswith("code/") else member
+                yield from _inside(name, member)
 
 
 def _inside(name: str, raw: bytes) -> Iterator[tuple[str, object]]:
-    """The leaves of a member."""
+    """The leaves of an archive's member, named after it."""
     return ((f"{name}: {path}" if path else name, leaf) for path, leaf in content(raw).items())
 
 
 def _declared_in_order(code: bytes) -> bytes:
-    """TorchScript writes the constants of a module as a set gives them: `mode : Final[str] = "mean"`, one to a line."""
+    """Sort the lines of constants in TorchScript code, `mode : Final[str] = "mean"`: torch writes them in set order."""
     lines = code.split(b"\n")
     groups = groupby(lines, lambda line: b" : Final[" in line)
-    return b"\n".join(line for are_constants, own in groups for line in (sorted(own) if are_constants else own))
+    return b"\n".join(line for are_constants, group in groups for line in (sorted(group) if are_constants else group))
 
 
 class _Storage:
-    """The bytes behind tensors."""
+    """A storage of torch: the bytes behind one or more tensors."""
 
     def __init__(self, raw: bytes, kind: type, device: str, count: int) -> None:
         self.raw, self.device, self.count = raw, device, count
@@ -166,22 +166,22 @@ class _Storage:
         return f"{self.kind} {self.device} {_bytes(raw_digest(self.raw))}"
 
     def part(self, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> bytes:
-        """What a tensor shows of it; all of it where that does not lie side by side."""
+        """Return the bytes that a tensor shows; those of the whole storage where the tensor is not contiguous."""
         width = len(self.raw) // self.count if self.count else 0
-        dense, many = [], 1
+        dense_strides, elements = [], 1
         for size in reversed(sizes):
-            dense.append(many)
-            many *= size
-        is_dense = all(s == d or n == 1 for s, d, n in zip(strides, reversed(dense), sizes, strict=True))
-        return self.raw[offset * width : (offset + many) * width] if is_dense and width else self.raw
+            dense_strides.append(elements)
+            elements *= size
+        is_dense = all(s == d or n == 1 for s, d, n in zip(strides, reversed(dense_strides), sizes, strict=True))
+        return self.raw[offset * width : (offset + elements) * width] if is_dense and width else self.raw
 
 
 def _tensor(one: Unpickled) -> object:
-    """What stands for a tensor; None for any other object."""
-    made = one.parts.get("")
-    if one.name != _REBUILT or not isinstance(made, tuple):
+    """Return the text that represents a tensor; None for any other object."""
+    arguments = one.parts.get("")
+    if one.name != _REBUILT or not isinstance(arguments, tuple):
         return None
-    storage, offset, sizes, strides = made[:4]
+    storage, offset, sizes, strides = arguments[:4]
     if isinstance(storage, Unpickled) and storage.name == _INSIDE:
         storage = _old_format(cast("tuple[bytes]", storage.parts[""])[0])
     if not isinstance(storage, _Storage):
@@ -196,8 +196,8 @@ def _pickle(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
 
 
 def _old_format(raw: bytes) -> object:
-    """Magic number, protocol, system, what was saved, keys of its storages; and these, each behind its length."""
-    file, stored = BytesIO(raw), dict[object, _Storage]()
+    """Read magic number, protocol, system, the saved object, keys of storages, and each storage behind its length."""
+    file, storages = BytesIO(raw), dict[object, _Storage]()
     for _ in range(3):
         read_next(file)
 
@@ -206,15 +206,15 @@ def _old_format(raw: bytes) -> object:
         _, kind, key, device, count, view = pid
         if view is not None:
             raise ValueError("a view of a storage")
-        return stored.setdefault(key, _Storage(b"", kind, str(device), int(count)))
+        return storages.setdefault(key, _Storage(b"", kind, str(device), int(count)))
 
-    found = read_next(file, storage)
+    saved = read_next(file, storage)
     for key in cast("list[object]", read_next(file)):
-        width = _WIDTHS[stored[key].kind.removesuffix("Storage")]
-        stored[key].raw = file.read(int.from_bytes(file.read(8), "little") * width)
+        width = _WIDTHS[storages[key].kind.removesuffix("Storage")]
+        storages[key].raw = file.read(int.from_bytes(file.read(8), "little") * width)
     if file.read(1):
         raise ValueError("something follows the storages")
-    return found
+    return saved
 
 
 def _npy(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -234,22 +234,22 @@ def _safetensors(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
     if not 2 <= length <= len(raw) - 8 or raw[8:9] != b"{":
         raise ValueError("no safetensors")
     header, data = json.loads(raw[8 : 8 + length]), raw[8 + length :]
-    for name, one in header.items():
+    for name, entry in header.items():
         if name == "__metadata__":
-            yield from leaves(one, "metadata")
+            yield from leaves(entry, "metadata")
         else:
-            begin, end = one["data_offsets"]
-            yield name, f"{one['dtype']} {one['shape']} {_bytes(raw_digest(data[begin:end]))}"
+            begin, end = entry["data_offsets"]
+            yield name, f"{entry['dtype']} {entry['shape']} {_bytes(raw_digest(data[begin:end]))}"
 
 
 def _sqlite(_: bytes, path: str) -> Iterator[tuple[str, object]]:
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as database:
-        made = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-        for name, sql in made:
+        tables = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+        for name, sql in tables:
             yield f"{name}: table", sql
             quoted = name.replace('"', '""')
             for number, row in enumerate(database.execute(f'SELECT * FROM "{quoted}"')):
-                yield from ((f"{name}[{number}][{column}]", one) for column, one in enumerate(row))
+                yield from ((f"{name}[{number}][{column}]", value) for column, value in enumerate(row))
 
 
 def _packed(unpack: Callable[[bytes], bytes]) -> Callable[[bytes, str], Iterator[tuple[str, object]]]:
@@ -257,16 +257,16 @@ def _packed(unpack: Callable[[bytes], bytes]) -> Callable[[bytes, str], Iterator
 
 
 def _tar(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    """Members by name; when they were written, and by whom, is left aside."""
+    """The leaves of each member of a tar archive; times and owners are left out."""
     if raw[257:262] != b"ustar":
         raise ValueError("no tar")
     with tarfile.open(fileobj=BytesIO(raw)) as file:
         for member in file:
-            inside = file.extractfile(member) if member.isfile() else None
-            if inside is None:
+            reader = file.extractfile(member) if member.isfile() else None
+            if reader is None:
                 yield f"{member.name}: kind", f"{member.type!r} {member.linkname}"
             else:
-                yield from _inside(member.name, inside.read())
+                yield from _inside(member.name, reader.read())
 
 
 def _json(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -283,7 +283,7 @@ def _text(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
 
 
 def _events(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
-    """TensorBoard's: records with their lengths (TFRecord), each a message of protocol buffers."""
+    """The fields of a TensorBoard event file: records with their lengths (TFRecord), each a protocol buffer message."""
     at = number = 0
     while at < len(raw):
         length = int.from_bytes(raw[at : at + 8], "little")
@@ -295,7 +295,7 @@ def _events(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
 
 
 def _message(raw: bytes, path: str) -> Iterator[tuple[str, object]]:
-    """The fields of a message, by number; what has a length is a message in turn where it can be read as one."""
+    """The fields of a protocol buffer message, by number; a field with a length is read as a message where possible."""
     at = 0
     while at < len(raw):
         tag, at = _varint(raw, at)
@@ -309,10 +309,10 @@ def _message(raw: bytes, path: str) -> Iterator[tuple[str, object]]:
         if len(part) != size:
             raise ValueError("cut off")
         try:
-            inner = [*_message(part, name)] if kind == 2 and part else []
+            fields = [*_message(part, name)] if kind == 2 and part else []
         except (ValueError, KeyError, IndexError):
-            inner = []
-        yield from inner or [(name, part)]
+            fields = []
+        yield from fields or [(name, part)]
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The first place at which two recorded runs differ."""
+"""Finds the first place at which two recorded runs differ."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Divergence:
     """Where two runs diverge.
 
     Attributes:
-        step: counts from 0.
-        stream: one of the recorded streams; `product` of what was made, when all of them
-            agree; `length` when one run went on, `outcome` when one run failed.
+        step: the number of the step, from 0.
+        stream: one of the recorded streams; `product` where all of them agree and only the files or the output of the
+            runs differ; `length` where one run went on; `outcome` where one run failed.
         name: the first tensor that differs there.
-        rank: whose.
-        differing, total: tensors of that stream that differ, and how many there are.
-        only_in: the run that alone has it: the tensor, the stream or, with `length`, the process or the rank.
+        rank: the rank on which the runs diverge.
+        differing, total: how many tensors of that stream differ, and how many there are.
+        only_in: the only run that has the tensor, the stream or, with `length`, the process or the rank.
         is_reordered: the same tensors came in another order.
-        lengths: the steps that either run took, where those differ.
+        lengths: how many steps each run took, where the numbers differ.
         ending: how the run that failed ended, as a clause.
-        generators: the generators that stood elsewhere at the end of the step before (explains, is not compared).
+        generators: those whose states already differed at the end of the step before (an explanation; not compared).
         process: which process, thread or training of that rank, in words; empty where the rank has only one.
-        ranks: those that diverge there; empty where the runs have only one.
+        ranks: the ranks that diverge there; empty where the runs have only one.
     """
 
     step: int
@@ -52,7 +52,7 @@ class Divergence:
 
     @property
     def position(self) -> Position:
-        """For telling which of two divergences is the earlier one."""
+        """A sort key: the earlier of two divergences has the smaller one."""
         return self.step, COMPARED.index(self.stream) if self.stream in COMPARED else len(COMPARED)
 
 
@@ -64,56 +64,56 @@ def first_divergence(
     *,
     across: bool = False,
 ) -> Divergence | None:
-    """The earliest place at which two runs differ, over all ranks; None when they are the same.
+    """Return the earliest place at which two runs differ, over all ranks; None where they are the same.
 
-    A recording whose process was killed says nothing of what it lacks: it is compared as far as it goes.
+    A recording whose process was killed is compared as far as it goes: what it would have held later is unknown.
 
     Args:
-        a: one run's recordings.
-        b: the other's.
-        until: look at steps up to this one only (runs that were stopped there on purpose have nothing after it).
-        streams: look at these only; processes that recorded none of them do not count, nor does it count which thread
-            makes which step of a training that several share.
-        across: they ran under two versions of torch. What only one of them keeps of an optimizer is passed over: where
-            that matters, it shows in the parameters.
+        a: the recordings of one run.
+        b: the recordings of the other run.
+        until: compare steps up to this one only (runs that were stopped there on purpose have nothing after it).
+        streams: compare these only. Processes that recorded none of them do not count; nor, without `until`, does it
+            count which thread makes which step of a training that several threads share.
+        across: the runs used two versions of torch. Optimizer state that only one of them keeps is ignored: where it
+            matters, it shows in the parameters.
     """
     pairs = align(a, b, until)
-    # Who only calls models says at its end what somebody else made of them: that is compared where it was made.
-    made = streams if streams is COMPARED else [stream for stream in streams if stream != "end"]
-    counted = [pair for pair in pairs if _holds_any(pair, made)]
-    found = [
+    # A process that only calls models records at its end what another process trained: that is compared there.
+    compared = streams if streams is COMPARED else [stream for stream in streams if stream != "end"]
+    counted = [pair for pair in pairs if _holds_any(pair, compared)]
+    candidates = [
         (place, _trains(pair))
         for pair in counted
         for place in (_first_in(pair, until, streams, across), _alone(pair, pairs, until))
         if place is not None
     ]
-    if found and streams is not COMPARED and until is None:
+    if candidates and streams is not COMPARED and until is None:
         shared = {
-            rank for rank in {pair.rank for pair in pairs} if _is_shared([own for own in pairs if own.rank == rank])
+            rank for rank in {pair.rank for pair in pairs} if _is_shared([pair for pair in pairs if pair.rank == rank])
         }
-        found = [one for one in found if one[0].rank not in shared]
-    # Steps of two processes are no one time: a model that is only called may have been trained by another one.
-    first, _ = min(found, key=lambda one: (not one[1], *one[0].position, one[0].rank), default=(None, False))
+        candidates = [candidate for candidate in candidates if candidate[0].rank not in shared]
+    # Steps of two processes share no clock, so those that train come first: the others may only call their models.
+    first, _ = min(candidates, key=lambda one: (not one[1], *one[0].position, one[0].rank), default=(None, False))
     if first is None or len({pair.rank for pair in pairs}) < 2:
         return first
-    beside = (place.rank for place, _ in found if place.position == first.position)
-    return replace(first, ranks=tuple(sorted(set(beside))))
+    ranks = (place.rank for place, _ in candidates if place.position == first.position)
+    return replace(first, ranks=tuple(sorted(set(ranks))))
 
 
 def agreeing(runs: Mapping[int, Sequence[Recording]]) -> dict[int, list[int]]:
-    """For each run, by its number, those that have the same bits as far as both went; one without a step has none."""
-    steps = {number: max((one.steps for one in own), default=0) for number, own in runs.items()}
-    found: dict[int, list[int]] = {number: [] for number in runs}
+    """Map each run, by number, to the runs that agree with it as far as both went; a run without steps has none."""
+    steps = {number: max((one.steps for one in recordings), default=0) for number, recordings in runs.items()}
+    partners: dict[int, list[int]] = {number: [] for number in runs}
     for a, b in combinations(runs, 2):
         until = min(steps[a], steps[b]) - 1
         if until >= 0 and first_divergence(runs[a], runs[b], until) is None:
-            found[a].append(b)
-            found[b].append(a)
-    return found
+            partners[a].append(b)
+            partners[b].append(a)
+    return partners
 
 
 def _holds_any(pair: Pair, streams: Sequence[Stream]) -> bool:
-    return any(one is not None and not set(streams).isdisjoint(one.streams()) for one in (pair.a, pair.b))
+    return any(side is not None and not set(streams).isdisjoint(side.streams()) for side in (pair.a, pair.b))
 
 
 def _trains(pair: Pair) -> bool:
@@ -121,18 +121,18 @@ def _trains(pair: Pair) -> bool:
 
 
 def _is_shared(pairs: Sequence[Pair]) -> bool:
-    """Whether threads that train together differ in who makes which step: all of them hold the same, taken together."""
+    """Whether threads that train together differ only in who makes which step: taken together, they hold the same."""
     runs = [[pair.a for pair in pairs if pair.a is not None], [pair.b for pair in pairs if pair.b is not None]]
-    if not all(one.complete for run in runs for one in run):
+    if not all(recording.complete for run in runs for recording in run):
         return False
-    if any(sum(one.holds("param") for one in run) < 2 for run in runs):
+    if any(sum(recording.holds("param") for recording in run) < 2 for run in runs):
         return False
-    a, b = ({digest for one in run for digest in _made_in(one)} for run in runs)
+    a, b = ({digest for recording in run for digest in _made_in(recording)} for run in runs)
     return a == b
 
 
 def _made_in(recording: Recording) -> Iterator[tuple[Stream, int]]:
-    """What parameters were, the last states, and what was saved."""
+    """The digests of parameters, of final states, and of what was saved, each with its stream."""
     for row in range(len(recording)):
         for stream, column in recording.columns(row).items():
             if stream in MADE:
@@ -140,13 +140,13 @@ def _made_in(recording: Recording) -> Iterator[tuple[Stream, int]]:
 
 
 def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence | None:
-    """Of what only one run recorded; a run that was cut short may not have come to it."""
+    """Return a divergence where only one run has a recording; None where the other was cut short before it could."""
     if pair.both is not None:
         return None
-    there: Which = "second" if pair.a is None else "first"
+    only_in: Which = "second" if pair.a is None else "first"
     if any(_is_cut_short(other, "a" if pair.a is None else "b", until) for other in pairs):
         return None
-    return Divergence(0, "length", rank=pair.rank, only_in=there, process=pair.process)
+    return Divergence(0, "length", rank=pair.rank, only_in=only_in, process=pair.process)
 
 
 def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
@@ -164,17 +164,17 @@ def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream], across: 
     rows_a, rows_b = rows_until(a, until), rows_until(b, until)
     common = min(rows_a, rows_b)
     row = first_unequal(common, lambda number: a.root(number) == b.root(number))
-    # A root digests all streams and all rows before it; of some streams, each row from there on has to be read.
+    # A root digests all streams and all rows before it: to compare some streams, each row from there on is read.
     for number in range(row, common):
-        place = _explained(a, b, number, streams, across)
-        if place is not None:
-            return replace(place, rank=pair.rank, process=pair.process)
+        divergence = _explained(a, b, number, streams, across)
+        if divergence is not None:
+            return replace(divergence, rank=pair.rank, process=pair.process)
     shorter, longer = (a, b) if rows_a < rows_b else (b, a)
     if rows_a == rows_b or not shorter.complete:
         return None
-    is_other = streams is COMPARED or a.steps != b.steps or not longer.columns(common).keys().isdisjoint(streams)
-    other = Divergence(common, "length", rank=pair.rank, lengths=(a.steps, b.steps), process=pair.process)
-    return other if is_other else None
+    counts = streams is COMPARED or a.steps != b.steps or not longer.columns(common).keys().isdisjoint(streams)
+    by_length = Divergence(common, "length", rank=pair.rank, lengths=(a.steps, b.steps), process=pair.process)
+    return by_length if counts else None
 
 
 def _explained(a: Recording, b: Recording, row: int, streams: Sequence[Stream], across: bool) -> Divergence | None:
@@ -185,22 +185,22 @@ def _explained(a: Recording, b: Recording, row: int, streams: Sequence[Stream], 
     left, right = a.columns(row), b.columns(row)
     for stream in streams:
         columns = left.get(stream), right.get(stream)
-        found = divergence_in(row, stream, *(_in_common(*columns) if across and stream == "optimizer" else columns))
-        if found is not None:
-            return replace(found, generators=_generators(a, b, row))
+        place = divergence_in(row, stream, *(_in_common(*columns) if across and stream == "optimizer" else columns))
+        if place is not None:
+            return replace(place, generators=_generators(a, b, row))
     assert across or streams is not COMPARED, f"roots differ at row {row}, and no stream does"
     return None
 
 
 def _in_common(*columns: Column | None) -> Iterator[Column | None]:
-    """The columns with the names that both have."""
+    """The columns, reduced to the names that both have."""
     both = [column.as_dict() if column else {} for column in columns]
     names = tuple(name for name in both[0] if name in both[1])
-    return (Column(names, [own[name] for name in names]) if names else None for own in both)
+    return (Column(names, [digests[name] for name in names]) if names else None for digests in both)
 
 
 def divergence_in(step: int, stream: Stream, a: Column | None, b: Column | None) -> Divergence | None:
-    """Where one stream of two rows diverges; None where it is the same in both."""
+    """Return where one stream diverges between two rows; None where it is the same in both."""
     if a is not None and b is not None and a.names == b.names:
         differing = [name for name, x, y in zip(a.names, a.digests, b.digests, strict=True) if x != y]
         return Divergence(step, stream, differing[0], 0, len(differing), len(a.names)) if differing else None
@@ -215,8 +215,8 @@ def divergence_in(step: int, stream: Stream, a: Column | None, b: Column | None)
 
 
 def _generators(a: Recording, b: Recording, row: int) -> tuple[str, ...]:
-    left, right = (one.columns(row - 1).get("rng") if row else None for one in (a, b))
+    left, right = (recording.columns(row - 1).get("rng") if row else None for recording in (a, b))
     if left is None or right is None:
         return ()
-    other = right.as_dict()
-    return tuple(name for name, digest in left.as_dict().items() if other.get(name) != digest)
+    states = right.as_dict()
+    return tuple(name for name, digest in left.as_dict().items() if states.get(name) != digest)

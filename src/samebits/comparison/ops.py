@@ -1,4 +1,4 @@
-"""The first operation at which two recordings diverge, and what it is that diverges there."""
+"""Finds the first operation at which two recordings diverge, and what differs there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samebits.comparison.align import align, first_unequal
 from samebits.runfolder.ops import OpRow, Ops
 from samebits.runfolder.steps import Recording
 
-# How far to look for where two runs come together again, and how many equal operations in a row count as together.
+# How many operations to search for where two runs meet again, and how many equal ones in a row count as meeting.
 LOOK_AHEAD = 2000
 TOGETHER = 3
 
@@ -24,16 +24,16 @@ class OpDivergence:
     """The earliest operation that is not the same in two runs of one rank.
 
     Attributes:
-        finding: `op` – inputs equal, results differ; `input` – something arrived different that no recorded operation
-            made; `argument` – a number or a shape that Python passed differs; `generator` – a random operation, about
-            to draw from another state; `control flow` – another operation altogether.
-        step, index: where; index counts the operations of the step in the first run.
-        rank: whose.
-        a, b: the operation in either run; None where a run has none left.
+        finding: `op` – inputs are equal and results differ; `input` – an input differs, and no recorded operation made
+            the difference; `argument` – a number or a shape that Python passed differs; `generator` – a random
+            operation would draw from another state; `control flow` – a different operation was called.
+        step, index: the step, and the number of the operation in it, as the first run counts.
+        rank: the rank of both recordings.
+        a, b: the operation in each run; None where a run has none left.
         names: which inputs or results differ.
-        reordered: with `input`, the lists of tensors that differ in nothing but their order, where those are all.
-        extra: with `control flow`, the operations that only one run made, in order.
-        extra_in: which run made them: `first`, `second`, or `both` when some were replaced by others.
+        reordered: with `input`, the lists of tensors that differ only in order; empty where anything else differs, too.
+        extra: with `control flow`, the operations that only one run called, in order.
+        extra_in: which run called them: `first`, `second`, or `both` where some were replaced by others.
     """
 
     finding: OpFinding
@@ -50,16 +50,16 @@ class OpDivergence:
     @property
     @published()
     def row(self) -> OpRow:
-        """The operation to speak of."""
-        found = self.extra[0] if self.extra else self.b or self.a
-        assert found is not None
-        return found
+        """The operation that the answer names."""
+        row = self.extra[0] if self.extra else self.b or self.a
+        assert row is not None
+        return row
 
 
 def op_divergences(a: Sequence[Recording], b: Sequence[Recording]) -> list[OpDivergence]:
-    """Where the operations of two runs diverge, for every process that did in both; by rank."""
-    pairs = [first_op_divergence(*pair.both) for pair in align(a, b) if pair.both is not None]
-    return [place for place in pairs if place is not None]
+    """Return the first divergent operation of every process that ran in both runs and diverges there, by rank."""
+    places = [first_op_divergence(*pair.both) for pair in align(a, b) if pair.both is not None]
+    return [place for place in places if place is not None]
 
 
 def is_collective(op: str) -> bool:
@@ -68,7 +68,7 @@ def is_collective(op: str) -> bool:
 
 
 def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
-    """Where the operations of two recordings diverge; None when they agree as far as both go."""
+    """Return the first operation at which two recordings diverge; None where both hold the same operations."""
     left, right = Ops(a), Ops(b)
     chunk = first_unequal(min(left.chunks, right.chunks), lambda number: left.root(number) == right.root(number))
     pairs = zip(_padded(left.rows(chunk)), _padded(right.rows(chunk)), strict=False)
@@ -86,9 +86,9 @@ def _padded(rows: Iterator[OpRow]) -> Iterator[OpRow | None]:
 
 
 def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], at: tuple[int, int]) -> OpDivergence:
-    here = x or y
-    assert here is not None
-    step, index = here.step, here.index
+    row = x or y
+    assert row is not None
+    step, index = row.step, row.index
     if x is None or y is None or x.kind.identity != y.kind.identity or x.step != y.step:
         extra, extra_in = _unmatched(*(list(islice(ops.rows(at[0]), at[1], at[1] + LOOK_AHEAD)) for ops in both))
         return OpDivergence("control flow", step, index, rank, x, y, (), tuple(extra), extra_in)
@@ -109,19 +109,19 @@ def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], 
 
 
 def _reordered(x: OpRow, y: OpRow, names: Sequence[str]) -> tuple[str, ...]:
-    """The lists that hold the same tensors in another order; empty where anything else differs, too."""
+    """Return the lists that hold the same tensors in another order; empty where anything else differs, too."""
     lists = tuple(dict.fromkeys(name.partition("[")[0] for name in names))
     if not all("[" in name for name in names):
         return ()
-    return lists if all(_members(x, one) == _members(y, one) for one in lists) else ()
+    return lists if all(_members(x, name) == _members(y, name) for name in lists) else ()
 
 
 def _members(row: OpRow, name: str) -> list[int]:
-    return sorted(digest for one, digest in row.ins.items() if one.startswith(f"{name}["))
+    return sorted(digest for label, digest in row.ins.items() if label.startswith(f"{name}["))
 
 
 def _unmatched(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Literal["first", "second", "both"]]:
-    """What only one of the two has before they continue together."""
+    """Return the operations that only one run has before both continue alike, and which run that is."""
     ids_a, ids_b = [row.kind.identity for row in a], [row.kind.identity for row in b]
     for distance in range(1, max(len(a), len(b)) + 1):
         if _together(ids_a, 0, ids_b, distance):

@@ -1,4 +1,4 @@
-"""What is in a pickle, read without running anything of it: classes and functions are names, objects what they hold."""
+"""Reads a pickle without running anything in it: classes and functions become names, objects become what they hold."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from io import BytesIO
 from typing import Any
 
 Leaf = tuple[str, object]
-# These hold what they are given, and do nothing.
+# Calling these is safe: they only hold what they are given.
 _HARMLESS: dict[tuple[str, str], object] = {
     ("collections", "OrderedDict"): OrderedDict,
-    **{(name, one.__name__): one for name in ("builtins", "__builtin__") for one in (set, frozenset, bytearray)},
-    **{(name, one.__name__): one for name in ("builtins", "__builtin__") for one in (complex, range, slice)},
+    **{(name, kind.__name__): kind for name in ("builtins", "__builtin__") for kind in (set, frozenset, bytearray)},
+    **{(name, kind.__name__): kind for name in ("builtins", "__builtin__") for kind in (complex, range, slice)},
     ("_codecs", "encode"): lambda text, encoding: text.encode("latin-1" if "latin" in encoding else "utf-8"),
 }
 
 
 class Unpickled:
-    """An object of a class that is known by its name only: what it was made of, and what it was given since."""
+    """Replaces an object whose class is known by name only: its constructor arguments, and what it was given later."""
 
     name = ""
 
@@ -36,12 +36,12 @@ class Unpickled:
         pass
 
     def __setstate__(self, state: object) -> None:
-        # With slots: what is in the dictionary, and what is in the slots.
+        # The state of a class with slots is a pair: the instance dictionary, and the values of the slots.
         pair = state if isinstance(state, tuple) and len(state) == 2 else (state,)
-        own = [one for one in pair if isinstance(one, dict) and all(isinstance(key, str) for key in one)]
-        if len(own) == sum(one is not None for one in pair):
-            for one in own:
-                self.parts.update(one)
+        dicts = [part for part in pair if isinstance(part, dict) and all(isinstance(key, str) for key in part)]
+        if len(dicts) == sum(part is not None for part in pair):
+            for attributes in dicts:
+                self.parts.update(attributes)
         else:
             self.parts["state"] = state
 
@@ -78,26 +78,26 @@ class _Reader(pickle.Unpickler):
 
 
 def read_pickle(raw: bytes, persistent: Callable[[object], object] | None = None) -> object:
-    """What one pickle holds, with what persistent ids stand for; ValueError where it cannot be read so."""
+    """Return what one pickle holds, persistent ids resolved by `persistent`; ValueError where it cannot be read so."""
     file = BytesIO(raw)
-    found = read_next(file, persistent)
+    content = read_next(file, persistent)
     if file.tell() != len(raw):
         raise ValueError("something follows the pickle")
-    return found
+    return content
 
 
 def read_next(file: BytesIO, persistent: Callable[[object], object] | None = None) -> object:
-    """What the next of several pickles holds; what follows it is read next."""
+    """Return what the next of several pickles in a file holds; the next call reads the pickle after it."""
     try:
         return _Reader(file, persistent).load()
-    except Exception as error:  # whatever a strange pickle makes of the unpickler
+    except Exception as error:  # a malformed pickle can make the unpickler raise anything
         raise ValueError(str(error)) from error
 
 
 def leaves(tree: object, path: str = "", whole: Callable[[Unpickled], object] = lambda _: None) -> Iterator[Leaf]:
-    """Pairs of path and leaf, and the order of the keys; each object once, where it is met first.
+    """Yield pairs of path and leaf, among them the order of keys; each object is entered once, where it is met first.
 
-    `whole` says what stands for an object, None where it is to be looked into.
+    `whole` returns the leaf that represents an object, or None where the object is to be entered.
 
     >>> list(leaves({"x": [1, 2]}))
     [('x[0]', 1), ('x[1]', 2)]
@@ -106,14 +106,14 @@ def leaves(tree: object, path: str = "", whole: Callable[[Unpickled], object] = 
     waiting = [(path, tree)]
     while waiting:
         path, tree = waiting.pop()
-        known = whole(tree) if isinstance(tree, Unpickled) else None
-        if known is not None or not isinstance(tree, _OPEN):
-            yield path, tree if known is None else known
+        leaf = whole(tree) if isinstance(tree, Unpickled) else None
+        if leaf is not None or not isinstance(tree, _OPEN):
+            yield path, tree if leaf is None else leaf
         elif id(tree) in seen and not isinstance(tree, tuple):
             yield path, "as before"
         else:
             seen.add(id(tree))
-            parts = [(f"{path}{name}" if path else name.removeprefix("."), one) for name, one in _parts(tree)]
+            parts = [(f"{path}{name}" if path else name.removeprefix("."), part) for name, part in _parts(tree)]
             waiting += reversed(parts)
 
 
@@ -121,20 +121,20 @@ def _parts(tree: Any) -> Iterator[tuple[str, object]]:
     if isinstance(tree, dict):
         if len(tree) > 1:
             yield ".keys", "\n".join(_key(key) for key in tree)
-        yield from ((f".{_key(key)}", one) for key, one in tree.items())
+        yield from ((f".{_key(key)}", value) for key, value in tree.items())
     elif isinstance(tree, (set, frozenset)):
-        # A set has no order; where one was written is the matter of its hashes.
-        yield "{}", "\n".join(sorted(_key(one) for one in tree))
+        # A set has no order: in which order its members were written depends on their hashes.
+        yield "{}", "\n".join(sorted(_key(member) for member in tree))
     elif isinstance(tree, Unpickled):
         yield ".class", tree.name
-        made: Any = tree.parts.get("", ())
-        yield from ((f"({number})", one) for number, one in enumerate(made))
-        yield from ((f".{name}", one) for name, one in tree.parts.items() if name)
-        yield from ((f"[{number}]", one) for number, one in enumerate(tree.items))
+        arguments: Any = tree.parts.get("", ())
+        yield from ((f"({number})", value) for number, value in enumerate(arguments))
+        yield from ((f".{name}", value) for name, value in tree.parts.items() if name)
+        yield from ((f"[{number}]", item) for number, item in enumerate(tree.items))
     else:
         if not tree:
             yield "[]", ""
-        yield from ((f"[{number}]", one) for number, one in enumerate(tree))
+        yield from ((f"[{number}]", item) for number, item in enumerate(tree))
 
 
 def _key(key: object) -> str:

@@ -1,4 +1,4 @@
-"""What two runs have made: the files that they wrote or, where they wrote none, what they printed; leaf by leaf."""
+"""Compares what two runs made, leaf by leaf: the files they wrote or, where neither wrote any, what they printed."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from typing import Any, cast
 from samebits.comparison.contents import Content, Words, content_of, is_digest, text_content
 
 PRINTED = "what it printed"
-# Nothing longer is read of what was printed: a progress bar can fill a disk.
+# How many bytes of the output are read: a progress bar can fill a disk.
 _MOST_PRINTED = 1 << 24
 _WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
 _PART = re.compile(r"[^0-9A-Za-z]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-fA-F]{6,}")
 _BASE64 = re.compile(r"[-\w]{8,}={0,2}", re.ASCII)
-# File and leaf; of what has another name in each run, the names are counted.
+# File and leaf; files that have another name in each run are called `*` here, or `*1`, `*2` where there are several.
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Products:
-    """What one run has made.
+    """The files and the output of one run.
 
     Attributes:
-        files: path → what is in it.
-        printed: what stands on its output.
+        files: path → its leaves.
+        printed: the leaves of its output.
         is_cut: the run was ended before its end, so a text may lack its last lines.
-        ids: numbers of its processes, and how bytes begin that the operating system handed out to it, in hexadecimal;
-            where both runs quote their own, they agree.
+        ids: its process ids, and the first bytes, in hexadecimal, of random data that the operating system gave it.
+            Leaves in which each run quotes its own ids count as equal.
     """
 
     files: Mapping[str, Content] = field(default_factory=dict)
@@ -46,12 +46,12 @@ class Products:
 
 @dataclass(frozen=True)
 class Unlike:
-    """A leaf that two runs have otherwise.
+    """A leaf that differs between two runs.
 
     Attributes:
-        key: of the leaf.
-        path: of the file, as the first run calls it; empty for what was printed.
-        a, b: what it is in either; None where that run has none.
+        key: its file and its name.
+        path: the file in the first run, or in the second where only that has it; empty for what was printed.
+        a, b: its value in each run; None where a run lacks it.
     """
 
     key: Key
@@ -61,32 +61,32 @@ class Unlike:
 
 
 def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut: bool, ids: frozenset[str]) -> Products:
-    """What a run has made: of its files, by what the user calls them, and of its output, what is `said`."""
-    found: dict[str, Content] = {}
-    for path, own in sorted(files.items()):
-        if own.is_file():
+    """Read what a run made: its files, by the names that the user knows, and its output; `said` rewrites texts."""
+    contents: dict[str, Content] = {}
+    for path, actual in sorted(files.items()):
+        if actual.is_file():
             with suppress(OSError):
-                found[path] = content_of(own, said)
+                contents[path] = content_of(actual, said)
     text = ""
     with suppress(OSError), printed.open("rb") as file:
         text = file.read(_MOST_PRINTED).decode(errors="replace")
-    return Products(found, text_content(text, said), is_cut, ids)
+    return Products(contents, text_content(text, said), is_cut, ids)
 
 
 def unlike(a: Products, b: Products) -> list[Unlike]:
-    """The leaves that differ, in the order of files and leaves."""
-    return [one for one in _apart(a, b) if not _are_ids(one.a, a.ids, one.b, b.ids)]
+    """Return the leaves that differ in more than ids, in the order of files and leaves."""
+    return [leaf for leaf in _apart(a, b) if not _are_ids(leaf.a, a.ids, leaf.b, b.ids)]
 
 
 def unlike_beside_ids(heard: Products, other: Products) -> frozenset[Key]:
-    """The leaves that differ otherwise than where the first run quotes its own ids, for anything in the other one."""
-    return frozenset(one.key for one in _apart(heard, other) if not _quotes(one.a, heard.ids, one.b))
+    """Return the leaves that differ in more than ids of the first run; the ids of the other run may not be known."""
+    return frozenset(leaf.key for leaf in _apart(heard, other) if not _quotes(leaf.a, heard.ids, leaf.b))
 
 
 def _quotes(a: str | None, ids: frozenset[str], b: str | None) -> bool:
     if a is None or b is None:
         return False
-    # What the other one was handed out is not asked for: nobody may have heard it.
+    # The ids of the other run are not used: they may not have been noted.
     left, right = _parts(a, ids), _parts(b, frozenset())
     return _is_id(a, ids) or (
         len(left) == len(right) and all(x == y or _is_id(x, ids) for x, y in zip(left, right, strict=True))
@@ -94,19 +94,19 @@ def _quotes(a: str | None, ids: frozenset[str], b: str | None) -> bool:
 
 
 def _apart(a: Products, b: Products) -> list[Unlike]:
-    found, is_cut = [], a.is_cut or b.is_cut
+    differing, is_cut = [], a.is_cut or b.is_cut
     if not a.files and not b.files:
-        found = [*_in_content(PRINTED, "", a.printed, b.printed, is_cut)]
+        differing = [*_in_content(PRINTED, "", a.printed, b.printed, is_cut)]
     for key, left, right in paired(a.files, b.files):
         if left and right:
-            found += _in_content(key, left, a.files[left], b.files[right], is_cut)
+            differing += _in_content(key, left, a.files[left], b.files[right], is_cut)
         else:
-            found.append(Unlike((key, ""), left or right, "there" if left else None, "there" if right else None))
-    return found
+            differing.append(Unlike((key, ""), left or right, "there" if left else None, "there" if right else None))
+    return differing
 
 
 def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str]) -> bool:
-    """Whether two leaves differ only in identifiers: each quotes its own run's where the other quotes its own."""
+    """Whether two leaves differ only in ids: wherever they differ, each quotes an id of its own run."""
     if a is None or b is None:
         return False
     left, right = _parts(a, ids), _parts(b, other_ids)
@@ -120,7 +120,7 @@ def _parts(word: str, ids: frozenset[str]) -> list[str]:
 
 
 def _is_id(word: str, ids: frozenset[str]) -> bool:
-    """Whether a word is a process of the run, or quotes random bytes that it was handed.
+    """Whether a word is a process id of the run, or quotes random bytes that the run was given.
 
     >>> _is_id("3f2a9c1b", frozenset({"3f2a9c"})), _is_id("PyqcGw8x", frozenset({"3f2a9c"}))
     (True, True)
@@ -131,7 +131,7 @@ def _is_id(word: str, ids: frozenset[str]) -> bool:
 def _begins(word: str) -> Iterator[str]:
     if _HEX.fullmatch(word):
         yield word[:6].lower()
-    # Of base64, four characters are three bytes.
+    # Four characters of base64 are three bytes.
     if _BASE64.fullmatch(word):
         yield urlsafe_b64decode(word[:4]).hex()
 
@@ -141,7 +141,7 @@ def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> It
         return
     names = dict.fromkeys([*a, *b])
     if is_cut and all(name.startswith("line ") for name in names):
-        # What was not written out yet is not there: the shorter one counts, without its last line.
+        # The last lines may not have been flushed: compare up to the length of the shorter text, without its last line.
         names = dict.fromkeys([*min(a, b, key=len)][:-1])
     for name in names:
         left, right = a.get(name), b.get(name)
@@ -152,7 +152,7 @@ def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> It
 
 
 def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[Unlike]:
-    """Of a text, its words; all of it where it is not known which word is which."""
+    """The words of a text that differ; the whole text where words cannot be matched one to one."""
     left, right = _WORD.findall(a), _WORD.findall(b)
     if is_digest(a) or is_digest(b) or len(left) < 2 or len(left) != len(right) or _WORD.sub("", a) != _WORD.sub("", b):
         yield Unlike((key, name), path, a, b)
@@ -163,10 +163,10 @@ def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[Unlike]:
 
 
 def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:
-    """Files of two runs that belong together: what is said of both, and the path in either; empty where it is not.
+    """Pair the files of two runs: one name for both, and the path in each run; empty where a run lacks the file.
 
-    What only one run has by its name belongs to what is left in the same folder of the other, in the order of names:
-    a run may name a folder after the time.
+    Names that only one run has are paired in order with those that only the other has in the same folder, where they
+    are equally many: a run may name a folder after the time.
 
     >>> paired(["/runs/10-31/log"], ["/runs/10-32/log"])
     [('/runs/*/log', '/runs/10-31/log', '/runs/10-32/log')]
@@ -174,19 +174,19 @@ def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:
     return [*_paired(None, _tree(a), _tree(b))]
 
 
-# Name → what is in the folder, or the path of the file.
+# Name → the content of a folder, or the path of a file.
 _Tree = dict[str, "str | _Tree"]
 
 
 def _tree(paths: Iterable[str]) -> _Tree:
-    found: Any = {}
+    tree: Any = {}
     for path in paths:
         *folders, name = path.split(os.sep)
-        here = found
+        node = tree
         for folder in folders:
-            here = here.setdefault(folder, {})
-        here[name] = path
-    return cast("_Tree", found)
+            node = node.setdefault(folder, {})
+        node[name] = path
+    return cast("_Tree", tree)
 
 
 def _paired(above: str | None, a: _Tree, b: _Tree) -> Iterator[tuple[str, str, str]]:
@@ -198,8 +198,8 @@ def _paired(above: str | None, a: _Tree, b: _Tree) -> Iterator[tuple[str, str, s
     else:
         matches += [(name, a[name], {}) for name in lone_a] + [(name, {}, b[name]) for name in lone_b]
     for name, left, right in sorted(matches, key=lambda match: match[0]):
-        here = name if above is None else f"{above}{os.sep}{name}"
-        files = [one if isinstance(one, str) else "" for one in (left, right)]
+        path = name if above is None else f"{above}{os.sep}{name}"
+        files = [side if isinstance(side, str) else "" for side in (left, right)]
         if any(files):
-            yield here, files[0], files[1]
-        yield from _paired(here, *({} if isinstance(one, str) else one for one in (left, right)))
+            yield path, files[0], files[1]
+        yield from _paired(path, *({} if isinstance(side, str) else side for side in (left, right)))

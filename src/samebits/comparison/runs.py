@@ -1,4 +1,4 @@
-"""Two run folders compared in all that both recorded: the one answer of `samebits diff` and `samebits.compare`."""
+"""Compares two run folders in everything that both recorded: the answer of `samebits diff` and `samebits.compare`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from samebits.runfolder.tensors import read_kept
 
 @dataclass(frozen=True)
 class RunComparison:
-    """What two runs have in common.
+    """The comparison of two runs.
 
     Attributes:
         divergence: the first step and stream at which they differ; None if none does.
-        trained: the same in what was trained.
+        trained: the first step and stream at which they differ in what was trained; None if none does.
         op: the first operation at which they differ, where both recorded operations; None if none does.
-        streams: those that were compared.
+        streams: the streams that were compared.
         compares_ops: whether operations were compared, too.
-        not_seen: what was expected and not recorded, or could not be.
-        steps: how many the first run took.
+        not_seen: what was expected and was not recorded, or could not be.
+        steps: how many steps the first run took.
     """
 
     divergence: Divergence | None
@@ -56,7 +56,7 @@ class RunComparison:
 
     @property
     def is_op_first(self) -> bool:
-        """Whether the operation is the place to name: no stream differs in a step before it."""
+        """Whether the answer names the operation: no stream differs in an earlier step."""
         return self.op is not None and (self.divergence is None or self.op.step <= self.divergence.step)
 
 
@@ -66,7 +66,7 @@ class Incomplete:
 
     Attributes:
         path: its file.
-        steps: that could be read.
+        steps: how many steps could be read.
     """
 
     path: Path
@@ -80,9 +80,9 @@ class Diff:
     Attributes:
         a, b: the run folders.
         comparison: where they differ.
-        distance: how far the first tensor that differs lies apart; None where it was not kept.
-        incomplete: recordings that say nothing of what they lack.
-        strict: what else happened counts as much as what was trained.
+        distance: how far apart the first differing tensor is in the two runs; None where it was not kept.
+        incomplete: recordings that were cut off: what they lack is unknown.
+        strict: whether what else happened counts as much as what was trained.
     """
 
     a: Path
@@ -105,18 +105,18 @@ class Diff:
 
 
 def diff_runs(a: RunFolder, b: RunFolder, *, strict: bool = False) -> Diff:
-    """Two runs compared, and by how much they differ where that was kept.
+    """Compare two runs, and measure how far apart they are where the tensors were kept.
 
     Raises:
-        RecordingError: as `compare_runs`.
+        RecordingError: where `compare_runs` raises it.
     """
-    found = compare_runs(a, b)
-    apart = None if found.divergence is None else distance_at(a.path, b.path, found.divergence)
-    return Diff(a.path, b.path, found, apart, (*_incomplete(a), *_incomplete(b)), strict)
+    comparison = compare_runs(a, b)
+    apart = None if comparison.divergence is None else distance_at(a.path, b.path, comparison.divergence)
+    return Diff(a.path, b.path, comparison, apart, (*_incomplete(a), *_incomplete(b)), strict)
 
 
 def distance_at(a: Path, b: Path, place: Divergence) -> Distance | None:
-    """How far apart the first tensor that differs lies, where both runs kept it."""
+    """Return how far apart the first differing tensor is; None where not both runs kept it."""
     left, right = (read_kept(path, place.rank, place.step, place.stream).get(place.name) for path in (a, b))
     return None if left is None or right is None else distance(left, right)
 
@@ -124,30 +124,30 @@ def distance_at(a: Path, b: Path, place: Divergence) -> Distance | None:
 def _incomplete(folder: RunFolder) -> list[Incomplete]:
     if folder.manifest().get("status") == "stopped":
         return []
-    return [Incomplete(one.path, one.steps) for one in recordings_of(folder) if not one.complete]
+    return [Incomplete(cut.path, cut.steps) for cut in recordings_of(folder) if not cut.complete]
 
 
 def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
-    """The first places at which two recorded runs differ; of a run that was stopped on purpose, up to there.
+    """Return the first places at which two recorded runs differ, up to the step at which one was stopped on purpose.
 
     Raises:
-        RecordingError: one of them is no run folder, or holds no recording, or nothing that could be compared.
+        RecordingError: one folder is no run folder or holds no recording, or nothing in them could be compared.
     """
     left, right = recordings_of(a), recordings_of(b)
-    found = compare_recordings(left, right, _stopped_at(a, b))
-    if not found.streams and not found.compares_ops:
+    comparison = compare_recordings(left, right, _stopped_at(a, b))
+    if not comparison.streams and not comparison.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    saved = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
-    beside = []
-    if saved:
-        beside = [f"whether it matters that {listed(saved)} was saved with another value: it may be a time"]
-    return replace(found, not_seen=(*beside, *not_seen((a.path, b.path), found.streams, found.steps)))
+    changed = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
+    doubts = []
+    if changed:
+        doubts = [f"whether it matters that {listed(changed)} was saved with another value: it may be a time"]
+    return replace(comparison, not_seen=(*doubts, *not_seen((a.path, b.path), comparison.streams, comparison.steps)))
 
 
 def compare_recordings(
     left: Sequence[Recording], right: Sequence[Recording], until: int | None = None
 ) -> RunComparison:
-    """The first places at which what two runs recorded differs, in steps up to `until`."""
+    """Return the first places at which the recordings of two runs differ, in steps up to `until`."""
     pairs = [pair.both for pair in align(left, right) if pair.both is not None and _comparable_ops(*pair.both)]
     ops = [op for pair in pairs if (op := _op_in(*pair, until)) is not None]
     return RunComparison(
@@ -161,26 +161,26 @@ def compare_recordings(
 
 
 def saved_beside(left: Sequence[Recording], right: Sequence[Recording]) -> dict[str, bool]:
-    """What two runs have saved beside tensors, by its name without the number of the save: whether it always agrees."""
-    found: dict[str, bool] = {}
+    """Map each value saved next to tensors, named without the number of the save, to whether it always agrees."""
+    agreement: dict[str, bool] = {}
     for pair in align(left, right):
         if pair.both is None or not pair.both[0].holds("saved"):
             continue
         for row in range(min(map(len, pair.both))):
-            a, b = (one.columns(row).get("saved", Column((), [])).as_dict() for one in pair.both)
+            a, b = (side.columns(row).get("saved", Column((), [])).as_dict() for side in pair.both)
             for name in a.keys() & b.keys():
-                own = name.lstrip("0123456789")
-                found[own] = found.get(own, True) and a[name] == b[name]
-    return found
+                bare_name = name.lstrip("0123456789")
+                agreement[bare_name] = agreement.get(bare_name, True) and a[name] == b[name]
+    return agreement
 
 
 def recordings_of(folder: RunFolder) -> list[Recording]:
-    """All of a run's recordings, of which there is at least one."""
+    """Return all recordings of a run; RecordingError where there is none."""
     folder.manifest()
-    found = folder.recordings()
-    if not found:
+    recordings = folder.recordings()
+    if not recordings:
         raise RecordingError(f"{folder.path} holds no recording", "the run took no step, or was ended before its first")
-    return found
+    return recordings
 
 
 def _stopped_at(a: RunFolder, b: RunFolder) -> int | None:
@@ -195,9 +195,9 @@ def _comparable_ops(a: Recording, b: Recording) -> bool:
 
 
 def _op_in(a: Recording, b: Recording, until: int | None) -> OpDivergence | None:
-    found = first_op_divergence(a, b)
-    if found is None or (until is not None and found.step > until):
+    divergence = first_op_divergence(a, b)
+    if divergence is None or (until is not None and divergence.step > until):
         return None
-    # A recording whose process was killed says nothing of what it lacks; one that was stopped ends with a whole step.
-    is_cut = (found.a is None and not a.complete) or (found.b is None and not b.complete)
-    return None if is_cut and until is None else found
+    # What a killed process would have recorded is unknown; a run that was stopped on purpose ends with a whole step.
+    is_cut = (divergence.a is None and not a.complete) or (divergence.b is None and not b.complete)
+    return None if is_cut and until is None else divergence

@@ -1,4 +1,4 @@
-"""What was recorded of runs: the streams that all of them have, and what one would expect beside them."""
+"""Tells what runs recorded: the streams that all of them have, and what was expected and is missing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from samebits.runfolder.steps import COMPARED, TRAINED, Recording, Stream
 
 
 def streams_of(runs: Iterable[Sequence[Recording]]) -> tuple[str, ...]:
-    """The compared streams that every run has, in their order; a run has what any of its processes recorded."""
-    found = [{stream for recording in run for stream in recording.streams()} for run in runs]
-    return tuple(stream for stream in COMPARED if found and all(stream in own for own in found))
+    """Return the compared streams that every run has, in order; a run has what any of its processes recorded."""
+    recorded = [{stream for recording in run for stream in recording.streams()} for run in runs]
+    return tuple(stream for stream in COMPARED if recorded and all(stream in streams for streams in recorded))
 
 
 def trained_in(runs: Iterable[Sequence[Recording]]) -> tuple[Stream, ...]:
-    """The streams that say whether what was trained agrees; the others say what else happened.
+    """Return the streams that tell whether what was trained agrees; the others tell what else happened.
 
-    All of them count where nothing is trained, and where what was trained was not seen to its end.
+    All streams count where nothing is trained, and where a training was not recorded to its end.
     """
     runs = [*runs]
-    needed = {"loss", "param", *(["end"] if all(one.complete for run in runs for one in run) else [])}
+    needed = {"loss", "param", *(["end"] if all(recording.complete for run in runs for recording in run) else [])}
     return TRAINED if needed.issubset(streams_of(runs)) else COMPARED
 
 
@@ -32,27 +32,27 @@ def not_seen(
     steps: int,
     beside: Callable[[Unseen], Unseen | None] = lambda note: note,
 ) -> tuple[str, ...]:
-    """What the recordings of runs do not hold, in words; `beside` takes out of a note what was compared otherwise."""
+    """Return what recordings of runs lack, in words; `beside` removes from a note what was compared in another way."""
     folders = [*folders]
-    notes = [[note for one in read_notes(folder, Unseen) if (note := beside(one))] for folder in folders]
+    notes = [[note for unseen in read_notes(folder, Unseen) if (note := beside(unseen))] for folder in folders]
     cuts = {note.cut for folder in folders for note in read_notes(folder, Cut)}
-    written = [{without_version(file) for note in own for file in note.files} for own in notes]
-    # Names that hold a time or a random part are others in every run: those of one run stand for all.
+    written = [{without_version(file) for note in of_run for file in note.files} for of_run in notes]
+    # Names that hold a time or a random part differ in every run: those of one run represent all.
     most = max(written, key=len, default=set())
-    others = ["files under other names, in other runs"] if any(not own <= most for own in written) else []
-    found = [] if not streams else _lacking(streams, cuts, steps)
-    found += [note.what for own in notes for note in own if not note.files]
-    return tuple(dict.fromkeys([*found, *([Unseen.written([*sorted(most), *others]).what] if most else [])]))
+    others = ["files under other names, in other runs"] if any(not names <= most for names in written) else []
+    lines = [] if not streams else _lacking(streams, cuts, steps)
+    lines += [note.what for of_run in notes for note in of_run if not note.files]
+    return tuple(dict.fromkeys([*lines, *([Unseen.written([*sorted(most), *others]).what] if most else [])]))
 
 
 def _lacking(streams: Collection[str], cuts: Collection[str], steps: int) -> list[str]:
-    """What a training has and these recordings have not; steps may be cut otherwise before an optimizer is there."""
-    found = []
+    """Return what a training has and these recordings lack; before an optimizer exists, steps may be cut elsewhere."""
+    lines = []
     if "backward" in cuts and "optimizer" not in cuts and steps > 1:
-        found.append("no step of an optimizer of torch's was seen: steps are cut at each backward")
+        lines.append("no step of an optimizer of torch's was seen: steps are cut at each backward")
     if "optimizer" in cuts or "backward" in cuts:
         kinds = {"loss": "loss", "grad": "gradient", "param": "parameter", "end": "final state of a model"}
-        found += [f"no {noun} was recorded" for stream, noun in kinds.items() if stream not in streams]
+        lines += [f"no {noun} was recorded" for stream, noun in kinds.items() if stream not in streams]
     elif "forward" in cuts and not {"loss", "grad"} & {*streams}:
-        found.append("no backward was seen, so there is no loss and no gradient: steps are cut at each call of a model")
-    return found
+        lines.append("no backward was seen, so there is no loss and no gradient: steps are cut at each call of a model")
+    return lines

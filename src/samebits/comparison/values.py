@@ -1,4 +1,4 @@
-"""How far two tensors are apart: how many elements, and by how many units in the last place."""
+"""Measures how far two tensors are apart: in how many elements, and by how many units in the last place (ULP)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from samebits.runfolder.tensors import Kept, read_tensors
 
-# Values that are farther apart are other values: the floats between them say nothing.
+# Values with a larger relative distance are unrelated: how many floats lie between them means nothing.
 ROUNDING = 0.01
-# So few units are rounding whatever the values: next to zero and in bfloat16, neighbours are far apart.
+# So few units are rounding at any relative distance: near zero and in bfloat16, neighbouring floats lie far apart.
 FEW = 4
 _BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}
 
@@ -24,11 +24,11 @@ class Distance:
     """How two tensors of one dtype and shape differ.
 
     Attributes:
-        elements: how many differ in any bit.
-        total: how many there are.
-        max_ulp: the largest distance in units in the last place; None where that means nothing (integers, NaN against
-            a number, values that have nothing to do with each other).
-        max_relative: the largest |a - b| / max(|a|, |b|); None where there is none (integers, NaN).
+        elements: how many elements differ in any bit.
+        total: how many elements there are.
+        max_ulp: the largest distance in units in the last place; None where that means nothing (integers, NaN or
+            infinity among the values that differ, values that have nothing to do with each other).
+        max_relative: the largest |a - b| / max(|a|, |b|); None where there is none (integers, NaN, infinity).
     """
 
     elements: int
@@ -43,7 +43,7 @@ class Distance:
 
 
 def distance(a: Kept, b: Kept) -> Distance | None:
-    """How far apart; None where NumPy is not installed, or dtype or shape differ."""
+    """Measure how far two tensors are apart; None where NumPy is not installed, or dtype or shape differ."""
     if importlib.util.find_spec("numpy") is None or (a.dtype, a.shape) != (b.dtype, b.shape):
         return None
     np: ModuleType = importlib.import_module("numpy")
@@ -65,15 +65,15 @@ def distance(a: Kept, b: Kept) -> Distance | None:
 
 
 def distance_of_results(a: Path, b: Path) -> Distance | None:
-    """How far apart the first results of two kept calls that differ are, by the files of their operands."""
+    """Measure how far apart the first differing results of two kept calls are, read from their operand files."""
     left, right = (read_tensors(path.with_suffix(".safetensors")) for path in (a, b))
     pairs = ((left[name], right[name]) for name in left if name.startswith("out.") and name in right)
-    found = (distance(x, y) for x, y in pairs if x.raw != y.raw)
-    return next((one for one in found if one is not None), None)
+    distances = (distance(x, y) for x, y in pairs if x.raw != y.raw)
+    return next((measured for measured in distances if measured is not None), None)
 
 
 def _counted(np: ModuleType, a: Kept, b: Kept) -> Distance:
-    """How many elements differ, of whatever they are made."""
+    """Count the elements that differ, whatever their dtype is."""
     total = math.prod(a.shape)
     if not total:
         return Distance(0, 0)
@@ -82,7 +82,7 @@ def _counted(np: ModuleType, a: Kept, b: Kept) -> Distance:
 
 
 def _relative(np: ModuleType, x: object, y: Any) -> Any:
-    """|x - y| / max(|x|, |y|), elementwise; 0 where they are equal."""
+    """Return |x - y| / max(|x|, |y|), elementwise; 0 where they are equal."""
     scale = np.maximum(np.abs(x), np.abs(y))
     scale = np.where(scale > 0, scale, 1.0)
     with np.errstate(over="ignore"):
@@ -97,10 +97,10 @@ def _numbers(np: ModuleType, raw: Any, dtype: str) -> object:
 
 
 def _units(np: ModuleType, left: object, right: object, bits: int) -> int:
-    """How many steps it is from one float to the other, for the two that are farthest apart.
+    """Return how many floats apart two values are, for the two that are farthest apart.
 
-    Floats stand in a row, -0.0 just below 0.0, because their bits differ: so 0 units are the same bits and nothing
-    else. (Where the two zeros count as one number, numbers of opposite sign are one unit closer.)
+    Floats are numbered in order, with -0.0 just below 0.0 because their bits differ: so only equal bits are 0 units
+    apart. (Where the two zeros count as one number, numbers of opposite sign are one unit closer.)
     """
 
     def place(raw: Any) -> Any:
@@ -108,5 +108,5 @@ def _units(np: ModuleType, left: object, right: object, bits: int) -> int:
         return np.where(whole < 0, -1 - (whole & ((1 << bits - 1) - 1)), whole)
 
     x, y = place(left), place(right)
-    # Two doubles may be farther apart than a number with a sign can say.
+    # Two doubles may be farther apart than a signed 64-bit integer can hold.
     return int((np.maximum(x, y).view("<u8") - np.minimum(x, y).view("<u8")).max())

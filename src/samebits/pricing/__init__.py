@@ -1,1 +1,1 @@
-"""What each pin costs a script: its own steps, with and without, in turns."""
+"""The price of each pin for a script: the script's own steps, with and without the pin, timed in turns."""

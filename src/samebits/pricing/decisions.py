@@ -1,4 +1,4 @@
-"""What a measurement decides: what there is time and memory for, when it is enough, and what to leave out. Pure."""
+"""Decides, in pure functions, what time and memory allow to measure, when to stop, and which sets to measure next."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from samebits.pricing.prices import Price
 
 ROUNDS = 60
 FEW_ROUNDS = 16
-# Of the memory that is free, so much may be used by runs that wait for their turn.
+# The share of free memory that runs may use while they wait for their turn.
 MEMORY_SHARE = 0.6
-# At most this many runs wait at the same time; fewer where it is unknown what one of them needs.
+# How many runs may wait at the same time at most, and how many where it is unknown how much memory one needs.
 MOST_FIT, UNKNOWN_FIT = 12, 4
-# Of the time that is left when the script has been started once, so much may go into starting it again.
+# The share of the time left after the first start that may go into further starts of the script.
 STARTS_SHARE = 0.75
 
 
 def need_time(budget: float, left: float, start_seconds: float) -> None:
-    """BudgetError where not even one pair can be measured in the seconds that are left."""
+    """Raise BudgetError where the seconds that are left are not enough to measure even one pair."""
     if left < 3 * start_seconds:
         raise BudgetError(
             f"a budget of {budget:g} s is too small: the script needs {start_seconds:.1f} s to get ready, and one pair "
@@ -32,26 +32,26 @@ def need_time(budget: float, left: float, start_seconds: float) -> None:
 def affordable(
     wanted: list[Candidate], left: float, start_seconds: float, at_once: int
 ) -> tuple[list[Candidate], list[Price]]:
-    """Those for which there is time, and the others as not measured: each is started twice, nothing once more."""
+    """Return the candidates there is time for, at two starts each and one with nothing pinned; the rest unmeasured."""
     each = start_seconds * (1 + 1 / at_once)
     count = max(1, int((STARTS_SHARE * left - start_seconds) / each))
     needed = math.ceil((start_seconds * 2 + each * len(wanted)) / STARTS_SHARE)
-    why = f"there was no time for it; give --budget {needed} or more"
-    return wanted[:count], [Price(candidate, not_measured=why) for candidate in wanted[count:]]
+    reason = f"there was no time for it; give --budget {needed} or more"
+    return wanted[:count], [Price(candidate, not_measured=reason) for candidate in wanted[count:]]
 
 
 def fitting(free_bytes: int, peak_bytes: int) -> int:
-    """How many runs may wait beside the one with nothing pinned: as many as fit into memory, at least one."""
+    """Return how many runs may wait next to the one with nothing pinned: as many as fit into memory, at least one."""
     return max(1, min(MOST_FIT, int(free_bytes * MEMORY_SHARE / peak_bytes) - 1))
 
 
 def is_enough(rounds: int, others_have_more: Sequence[bool], is_late: bool) -> bool:
-    """Whether no further block is to be timed: the others are done, or the time is over and a few rounds are there."""
+    """Whether to time no further block: the other runs are done, or time is over after at least `FEW_ROUNDS` rounds."""
     return not any(others_have_more) or (is_late and rounds >= FEW_ROUNDS)
 
 
 def cheaper(prices: Sequence[Price]) -> list[Candidate]:
-    """The default set repeats, and some of its pins cost something: the sets without them, to see whether they do."""
+    """Return sets to try where the default set repeats: it without each costly pin, and without all of them."""
     whole = next((price for price in prices if price.candidate.label == DEFAULT_SET), None)
     if whole is None or not whole.repeats:
         return []
@@ -61,5 +61,5 @@ def cheaper(prices: Sequence[Price]) -> list[Candidate]:
         if len(price.candidate.pins) == 1 and price.ratio is not None and price.ratio.low > 1.0
     ]
     leave = [name for name in costly if name in whole.candidate.pins]
-    found = [default_set([name]) for name in leave]
-    return [*found, default_set(leave)] if len(leave) > 1 else found
+    sets = [default_set([name]) for name in leave]
+    return [*sets, default_set(leave)] if len(leave) > 1 else sets

@@ -1,4 +1,4 @@
-"""From a script to its prices: runs are started, take turns, and are made once more; `decisions` says which."""
+"""Measures the prices of a script: starts runs, times them in turns, and makes them again; `decisions` says which."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from samebits.pricing.turns import Arm, GivenUpError, why_never_ready
 from samebits.runfolder.notes import Replaced
 from samebits.runfolder.spec import RunSpec
 
-# A block this long is far longer than a clock's tick and a pipe's delay, and short enough for many.
+# Far longer than a clock's tick and a pipe's delay, and short enough for many blocks.
 BLOCK_SECONDS = 0.05
-# The recorded steps once more may go on for so long when the budget is over.
+# How long the second run of the recorded steps may go on after the budget is over.
 GRACE_SECONDS = 30.0
 
 Announce = Callable[[str], None]
 
 
 def run_cost(request: CostRequest, home: Path, announce: Announce = lambda _: None) -> Costs:
-    """Measure, with runs in `home`; what is going on is announced about ten times a second."""
+    """Measure, with runs in `home`; `announce` is called about ten times a second with what is going on."""
     try:
         return _Measuring(request, home, announce).costs()
     except SamebitsError as error:
@@ -66,11 +66,11 @@ class _Measuring:
         self.deadline = self.began + request.budget
         self.arms: dict[str, Arm] = {}
         self.found = Costs(str(request.command), home, recorded_steps=request.warm_up, block_steps=1)
-        # Wall time from one run's start to its readiness, alone on the machine.
+        # Wall time from the start of one run, alone on the machine, until it is ready.
         self.start_seconds = 0.0
 
     def costs(self) -> Costs:
-        """All of it, or what was known when it was ended; whatever comes in between, no run is left behind."""
+        """Return all prices, or those that were known when the measurement was ended; no run is ever left behind."""
         with self.threads:
             try:
                 return self._costs()
@@ -84,11 +84,11 @@ class _Measuring:
                 self.pool.close()
 
     def _so_far(self, number: int | None = None) -> Costs:
-        """What is known: of a measurement that a signal ended, the prices of those that had all their turns."""
-        found = replace(self.found, wall_seconds=time.monotonic() - self.began)
+        """Return what is known: after a signal (`number`), the prices of the runs that had all their turns."""
+        costs = replace(self.found, wall_seconds=time.monotonic() - self.began)
         if number is None:
-            return found
-        return replace(found, error=InterruptError.by(number, self.home), signal=number, ran=tuple(self.arms))
+            return costs
+        return replace(costs, error=InterruptError.by(number, self.home), signal=number, ran=tuple(self.arms))
 
     def _costs(self) -> Costs:
         plain = self._first()
@@ -106,7 +106,7 @@ class _Measuring:
         wanted, impossible = candidates(self.request, ready["used"])
         at_once = 1 if SHARED.intersection(ready["used"]) else self.request.jobs
         wanted, left_out = affordable(wanted, self._left(), self.start_seconds, at_once)
-        # Time is kept for looking whether the default set can do without what costs most.
+        # Keep time to test whether the default set still repeats without its costly pins.
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
         self._measure(wanted, plain, until)
         if self._left() >= 3 * self.start_seconds:
@@ -130,8 +130,8 @@ class _Measuring:
     # ---- runs
 
     def _arm(self, candidate: Candidate, doing: str = "") -> Arm:
-        """A paced run that has taken its first steps, or never will; alone, since the first step is timed."""
-        # It waits while others start; only one that is not ended otherwise is ended by this.
+        """Start a paced run alone, since its first step is timed; return it after its first steps, or if it takes none."""
+        # The run waits while others start, so the timeout only ends a run that nothing else ends.
         timeout = max(1.0, self._left()) + 10 * self.start_seconds + 60
         path = self.home / f"turns-{len(self.arms) + 1}-{candidate.label.replace(',', '').replace(' ', '-')}"
         arm = Arm(candidate.plan(self.request, paced=True), path, self.pool, self.threads, timeout)
@@ -141,7 +141,7 @@ class _Measuring:
         return arm
 
     def _first(self) -> Arm:
-        """A run with nothing pinned, ready; raises where there is none."""
+        """Start a run with nothing pinned, and return it when it is ready; raise where it never is."""
         arm = self._arm(NATURAL, "starting the script")
         if arm.ready is not None:
             return arm
@@ -156,15 +156,15 @@ class _Measuring:
         if not run.succeeded:
             raise ScriptFailedError(f"with nothing pinned {why}", "run it alone first")
         fewer = max(2, run.steps // 2)
-        other = f", or a few more than {fewer} with --warm-up {fewer}" if fewer < warm_up else ""
-        raise NothingTrainedError(f"with nothing pinned {why}", f"let it take more than {warm_up} steps{other}")
+        alternative = f", or a few more than {fewer} with --warm-up {fewer}" if fewer < warm_up else ""
+        raise NothingTrainedError(f"with nothing pinned {why}", f"let it take more than {warm_up} steps{alternative}")
 
     def _left(self) -> float:
-        """Seconds of the budget."""
+        """Return how many seconds of the budget are left."""
         return self.deadline - time.monotonic()
 
     def _again(self, group: Sequence[Candidate]) -> Mapping[str, Run]:
-        """The recorded steps once more, while nothing is timed; nothing of those for which there is no time left."""
+        """Make the recorded steps again while nothing is timed, and return the runs by label; none if time runs out."""
         try:
             runs = self.pool.run_all([candidate.plan(self.request, paced=False) for candidate in group])
         except GivenUpError:
@@ -179,22 +179,22 @@ class _Measuring:
     # ---- turns
 
     def _measure(self, wanted: Sequence[Candidate], plain: Arm | None, deadline: float) -> None:
-        """The prices of some candidates, as many at a time as fit, each group beside a run with nothing pinned."""
+        """Measure the prices of candidates, as many at a time as fit, each group next to a run with nothing pinned."""
         size = _fitting(plain)
         groups = [wanted[start : start + size] for start in range(0, len(wanted), size)]
         for number, group in enumerate(groups):
             until = time.monotonic() + (deadline - time.monotonic()) / (len(groups) - number)
-            first = plain if number == 0 and plain is not None else self._arm(NATURAL)
-            arms = [first, *map(self._arm, group)]
+            baseline = plain if number == 0 and plain is not None else self._arm(NATURAL)
+            arms = [baseline, *map(self._arm, group)]
             again = self._again([*([] if self.found.plain else [NATURAL]), *group])
             self._take_turns([arm for arm in arms if arm.ready is not None], until)
             measured = zip((NATURAL, *group), arms, strict=True)
-            prices = [self._price(one, arm, first, again.get(one.label)) for one, arm in measured]
+            prices = [self._price(candidate, arm, baseline, again.get(candidate.label)) for candidate, arm in measured]
             plain_price = self.found.plain or prices[0]
             self.found = replace(self.found, plain=plain_price, prices=(*self.found.prices, *prices[1:]))
 
     def _take_turns(self, arms: list[Arm], until: float) -> None:
-        """Block by block, so that whatever slows the machine for a while slows all of them; nothing pinned is first."""
+        """Time runs in turns, block by block, so that a slow moment of the machine hits all; `arms[0]` pins nothing."""
         for turn in range(ROUNDS):
             start = turn % len(arms) if arms else 0
             for arm in arms[start:] + arms[:start]:
@@ -208,31 +208,31 @@ class _Measuring:
         run = arm.end()
         if arm.ready is None or not run.succeeded:
             return Price(candidate, failure=why_never_ready(run))
-        found = Price(
+        price = Price(
             candidate,
             step_seconds=statistics.median(arm.seconds or [0.0]),
             first_seconds=arm.ready["first_seconds"],
             peak_bytes=arm.peak_bytes,
         )
         if again is not None and not again.timed_out:
-            both = run.folder.recordings(), again.folder.recordings()
-            place = first_divergence(*both, self.request.warm_up - 1)
-            where = "" if place is None else f"step {place.step}, {place.stream}"
-            found = replace(found, repeats=place is None and again.succeeded, diverges_at=where)
+            recordings = run.folder.recordings(), again.folder.recordings()
+            divergence = first_divergence(*recordings, self.request.warm_up - 1)
+            where = "" if divergence is None else f"step {divergence.step}, {divergence.stream}"
+            price = replace(price, repeats=divergence is None and again.succeeded, diverges_at=where)
             if candidate.replaces:
-                found = replace(found, replaced=Replaced.told(again.path))
+                price = replace(price, replaced=Replaced.told(again.path))
         if arm is plain:
-            return found
+            return price
         pairs = min(len(arm.seconds), len(plain.seconds))
-        own, beside = arm.seconds[:pairs], plain.seconds[:pairs]
+        seconds, plain_seconds = arm.seconds[:pairs], plain.seconds[:pairs]
         ending: Ending = "script" if arm.has_ended or plain.has_ended else "rounds" if pairs == ROUNDS else "budget"
-        why = why_unmeasured(own, beside, ending, self.request.budget)
-        return replace(found, ratio=None if why else ratio_of(own, beside), not_measured=why)
+        why = why_unmeasured(seconds, plain_seconds, ending, self.request.budget)
+        return replace(price, ratio=None if why else ratio_of(seconds, plain_seconds), not_measured=why)
 
 
 def _fitting(plain: Arm | None) -> int:
     if plain is None or plain.ready is None or not plain.peak_bytes:
         return UNKNOWN_FIT
-    # The accelerator's, where that is what the peak is of.
+    # The peak is of the accelerator's memory where one is used; then its free memory counts.
     free = plain.ready["free_bytes"] or free_bytes()
     return 1 if free is None else fitting(free, plain.peak_bytes)

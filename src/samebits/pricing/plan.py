@@ -1,4 +1,4 @@
-"""What is to be measured: the sets of pins that may have a price, for one script. Plain data; nothing is run here."""
+"""The sets of pins whose price is to be measured for one script. Plain data; nothing is run here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DEFAULT_SET = "default set"
 
 @dataclass(frozen=True, kw_only=True)
 class CostRequest(CheckRequest):
-    """One measurement of a script, with what any check of it is asked besides.
+    """The request to measure one script, with the options of a check.
 
     Attributes:
-        budget: seconds for all of it.
+        budget: seconds for the whole measurement.
         warm_up: steps at the beginning of each run that are recorded, to see whether they repeat, and not timed.
-        factors: measure only these besides the default set; empty for all that may have a price.
-        max_runs: no bound for a user; the budget ends it.
-        jobs, as_fits: of the runs that are made once more, when nothing is timed.
+        factors: the factors to measure next to the default set; empty for all that may have a price.
+        max_runs: so many that only the budget ends the measurement.
+        jobs, as_fits: how many runs go on at once when the recorded steps are made again and nothing is timed.
     """
 
     budget: float = DEFAULT_BUDGET
@@ -51,8 +51,8 @@ class Candidate:
     """A way to run the script whose price is wanted.
 
     Attributes:
-        label: how it is called in the answer.
-        settings: how which factor is treated; the rest is left alone.
+        label: its name in the answer.
+        settings: factor → how it is treated; the other factors are left alone.
     """
 
     label: str
@@ -61,27 +61,27 @@ class Candidate:
     @property
     @published()
     def pins(self) -> tuple[str, ...]:
-        """Factors that are held still."""
+        """The factors that are pinned."""
         return tuple(name for name, setting in self.settings.items() if setting.mode == "pinned")
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What `--pin` is given for them."""
+        """The values of `--pin` that ask for these pins."""
         return tuple(f"{name}={value}" if (value := self.settings[name].value) else name for name in self.pins)
 
     @property
     def replaces(self) -> bool:
-        """Whether formulas of ours may stand in the place of what torch has no deterministic kernel for."""
-        own = self.settings.get(TorchAlgorithms.name, Setting())
-        return own.mode == "pinned" and own.value in (None, "replace")
+        """Whether formulas of ours may replace operations for which torch has no deterministic kernel."""
+        algorithms = self.settings.get(TorchAlgorithms.name, Setting())
+        return algorithms.mode == "pinned" and algorithms.value in (None, "replace")
 
     @property
     def is_remedy(self) -> bool:
-        """Whether one could choose to run like that: varied is for comparison only."""
+        """Whether a user could choose to run like this: varied factors are for comparison only."""
         return all(setting.mode == "pinned" for setting in self.settings.values())
 
     def plan(self, request: CostRequest, *, paced: bool) -> RunSpec:
-        """A run of it: timed in turns, or only its recorded beginning once more."""
+        """Return the plan of a run: timed in turns (`paced`), or only the recorded first steps once more."""
         spec = RunSpec(self.label, self.settings, request.seed)
         return replace(spec, paced_from=request.warm_up) if paced else replace(spec, stop_after=request.warm_up - 1)
 
@@ -90,16 +90,16 @@ NATURAL = Candidate("nothing")
 
 
 def default_set(leave: Iterable[str] = ()) -> Candidate:
-    """Everything that `samebits run` pins, but for some."""
-    left = set(leave)
-    pins = [factor.name for factor in CATALOG if factor.pinned_by_default and factor.name not in left]
-    label = f"all but {', '.join(sorted(left))}" if left else DEFAULT_SET
+    """Return everything that `samebits run` pins, without the factors in `leave`."""
+    without = set(leave)
+    pins = [factor.name for factor in CATALOG if factor.pinned_by_default and factor.name not in without]
+    label = f"all but {', '.join(sorted(without))}" if without else DEFAULT_SET
     return Candidate(label, {name: Setting("pinned") for name in pins})
 
 
 def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candidate], list[tuple[str, str]]]:
-    """What is to be measured beside nothing, and which factors cannot matter here, with the reason."""
-    found = [default_set()]
+    """Return what to measure next to nothing pinned, and the factors that cannot matter here, each with the reason."""
+    wanted = [default_set()]
     impossible: list[tuple[str, str]] = []
     for factor in CATALOG:
         if not factor.priced or (request.factors and factor.name not in request.factors):
@@ -110,8 +110,8 @@ def candidates(request: CostRequest, used: Collection[str]) -> tuple[list[Candid
             continue
         for mode in factor.priced:
             label = factor.name if mode == "pinned" else f"{factor.name}, the other way"
-            found.append(Candidate(label, {factor.name: Setting(mode)}))
-    return found, impossible
+            wanted.append(Candidate(label, {factor.name: Setting(mode)}))
+    return wanted, impossible
 
 
 _LACKING = {

@@ -1,4 +1,4 @@
-"""Prices: how much slower steps are than the same steps with nothing pinned, and how sure that is."""
+"""Prices: how much slower steps are than the same steps with nothing pinned, and how certain that is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from samebits.base.records import published
 from samebits.pricing.plan import Candidate
 
 SURE = 0.95
-# Fewer pairs hold their median between the lowest and the highest less often than that: 5 in 93.75 % of all cases.
+# With fewer pairs, even lowest to highest holds the median less often than that: with 5, in 93.75 % of all cases.
 LEAST_PAIRS = 6
-# Wider than that, to each side, and the machine had its part in what was measured.
+# An interval that is wider than this to each side was widened by a noisy machine.
 NOISY = 0.10
-# Wider than that, from end to end and as a share of the median, and it is no price.
+# An interval that is wider than this share of its median, from end to end, gives no price.
 WIDEST = 0.5
 
 # What ended the timing: the script had no more steps, the budget was over, or all blocks were taken.
@@ -27,11 +27,11 @@ Ending = Literal["script", "budget", "rounds"]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio to nothing pinned, with the interval in which it lies 95 times in 100.
+    """A ratio to nothing pinned, with its 95 % confidence interval.
 
     Attributes:
-        middle, low, high: the median over pairs of blocks, and the bounds.
-        pairs: how many pairs of blocks.
+        middle, low, high: the median over pairs of blocks, and the bounds of the interval.
+        pairs: how many pairs of blocks were timed.
     """
 
     middle: float
@@ -51,19 +51,19 @@ class Ratio:
 
 
 def ratio_of(own: Sequence[float], plain: Sequence[float]) -> Ratio:
-    """The ratio of paired blocks; there are at least `LEAST_PAIRS`.
+    """Return the ratio of paired blocks, of which there must be at least `LEAST_PAIRS`.
 
-    Each pair was measured side by side, so whatever slowed the machine for a while slowed both.
+    The blocks of a pair were timed right after each other, so whatever slowed the machine for a while slowed both.
     """
     ratios = [a / b for a, b in zip(own, plain, strict=True)]
     return Ratio(statistics.median(ratios), *interval_of_median(ratios), len(ratios))
 
 
 def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
-    """Two of the values, between which the median of their distribution lies in at least 95 of 100 cases.
+    """Return two of the values between which the median of their distribution lies in at least 95 of 100 cases.
 
-    How many of n values lie below the true median is a matter of n fair coins, whatever the distribution: so the k-th
-    from below and the k-th from above miss it with chance 2 · P(Binomial(n, ½) < k), exactly.
+    Whatever the distribution is, each value lies below the true median as a fair coin falls: so the interval from the
+    k-th lowest to the k-th highest value misses it with the chance 2 · P(Binomial(n, ½) < k), exactly.
     """
     count = len(values)
     if count < LEAST_PAIRS:
@@ -77,7 +77,7 @@ def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
 
 
 def why_unmeasured(own: Sequence[float], plain: Sequence[float], ending: Ending, budget: float) -> str:
-    """Why these pairs of blocks, in seconds per step, are no price, and what to do; empty when they are one."""
+    """Tell why these pairs of blocks, in seconds per step, give no price, and what to do; empty where they give one."""
     if not all(math.isfinite(seconds) and seconds > 0 for seconds in (*own, *plain)):
         return "a clock that stood still or ran backwards: a block took no time"
     more = f"give --budget {math.ceil(2 * budget)} or more"
@@ -89,22 +89,22 @@ def why_unmeasured(own: Sequence[float], plain: Sequence[float], ending: Ending,
     if ratio.high - ratio.low <= WIDEST * ratio.middle:
         return ""
     fixes = {"script": "let the script take more steps", "budget": more, "rounds": "measure on a quieter machine"}
-    found = f"{ratio.low:.3f} to {ratio.high:.3f} of {ratio.pairs} pairs"
-    return f"the interval is too wide, {found}; {fixes[ending]}"
+    interval = f"{ratio.low:.3f} to {ratio.high:.3f} of {ratio.pairs} pairs"
+    return f"the interval is too wide, {interval}; {fixes[ending]}"
 
 
 @dataclass(frozen=True)
 class Price:
-    """What was measured of one candidate.
+    """The measurement of one candidate.
 
     Attributes:
         candidate: the set of pins.
-        ratio: of step times to those with nothing pinned; None for nothing itself, and where it was not measured.
-        step_seconds: the median step.
+        ratio: step times relative to those with nothing pinned; None for nothing pinned, and where it was not measured.
+        step_seconds: the median seconds per step.
         first_seconds: the first step, from the first forward call to its end.
         peak_bytes: the most memory, of the accelerator where one is used, else of the process.
         repeats: whether a second run had the same bits in all recorded steps; None where that could not be seen.
-        diverges_at: where it had not, in words.
+        diverges_at: where the second run diverged, in words.
         failure: why it could not be run, in one line.
         not_measured: why there is no ratio although it could be run, in one line.
         replaced: where operations may be replaced, which were, at which lines, how often in the recorded steps; empty
@@ -128,7 +128,7 @@ class Price:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Between which the price lies; nothing pinned has the price 1 by definition. None where it is not known."""
+        """The bounds of the price, which is 1 for nothing pinned by definition; None where it is not known."""
         if self.ratio is not None:
             return self.ratio.low, self.ratio.high
         return (1.0, 1.0) if not self.candidate.settings else None
@@ -139,17 +139,17 @@ class Costs:
     """The answer of `samebits cost`.
 
     Attributes:
-        command: as it was typed.
+        command: the command as it was typed.
         home: the folder with every run.
-        plain: nothing pinned.
-        prices: every candidate.
-        impossible: factors that cannot matter here, with the reason.
-        recorded_steps, block_steps: how many were recorded, and how many a block had.
+        plain: the price of nothing pinned.
+        prices: the price of every candidate.
+        impossible: factors that cannot matter here, each with the reason.
+        recorded_steps, block_steps: how many steps were recorded, and how many a block had.
         shapes: how many different input shapes the recorded steps had.
-        wall_seconds: how long all of it took.
+        wall_seconds: how long the whole measurement took.
         error: why there is no answer, if there is none.
-        signal: that ended the measurement before it was done; None where it went to its end.
-        ran: labels of what was begun by then.
+        signal: the signal that ended the measurement before it was done; None where it went to its end.
+        ran: labels of the runs that had begun by then.
     """
 
     command: str
@@ -168,18 +168,18 @@ class Costs:
     @property
     @published()
     def recommended(self) -> Price | None:
-        """The cheapest set that repeats, of those that were measured; None when there is none."""
+        """The cheapest measured set that repeats; None where there is none."""
         return cheapest(self._all)
 
     @property
     @published()
     def fullest(self) -> Price | None:
-        """The set that pins most at no measured difference from the cheapest; None when that is the cheapest."""
+        """The set that pins most at no measured difference in price from the cheapest; None if that is the cheapest."""
         return fullest(self._all)
 
     @property
     def repeats_unmeasured(self) -> tuple[Price, ...]:
-        """Sets that repeat, and whose price is not known."""
+        """The sets that repeat and have no known price."""
         return tuple(price for price in self._all if _is_remedy(price) and price.bounds is None)
 
     @property
@@ -199,7 +199,7 @@ class Costs:
 
 
 def cheapest(prices: Sequence[Price]) -> Price | None:
-    """The cheapest that repeats, nothing pinned among them; of those that cost the same, the one that pins least."""
+    """Return the cheapest that repeats, also nothing pinned; of those that cost the same, the one that pins least."""
     possible = _possible(prices)
     if not possible:
         return None
@@ -208,15 +208,15 @@ def cheapest(prices: Sequence[Price]) -> Price | None:
 
 
 def fullest(prices: Sequence[Price]) -> Price | None:
-    """What pins most of all that cost no more than the cheapest, as far as was measured; None if that is the cheapest.
+    """Return the one that pins most of those not measurably dearer than the cheapest; None if that is the cheapest.
 
-    What repeats here with little pinned may do so by luck; where more pins are free, they are the better choice.
+    A script that repeats here with little pinned may do so by luck: where more pins are free, they are better.
     """
     best = cheapest(prices)
     if best is None:
         return None
-    found = max(_level_with(best.bounds, _possible(prices)), key=lambda price: len(price.candidate.pins))
-    return found if len(found.candidate.pins) > len(best.candidate.pins) else None
+    fuller = max(_level_with(best.bounds, _possible(prices)), key=lambda price: len(price.candidate.pins))
+    return fuller if len(fuller.candidate.pins) > len(best.candidate.pins) else None
 
 
 def _possible(prices: Sequence[Price]) -> list[Price]:
@@ -228,7 +228,7 @@ def _is_remedy(price: Price) -> bool:
 
 
 def _level_with(bounds: tuple[float, float] | None, prices: Sequence[Price]) -> list[Price]:
-    """The prices whose interval is not entirely above these bounds."""
+    """Return the prices whose interval is not entirely above these bounds."""
     return [price for price in prices if bounds and price.bounds and price.bounds[0] <= bounds[1]]
 
 

@@ -1,4 +1,4 @@
-"""Runs that take turns: each is a process that waits, and takes some steps when it is asked to."""
+"""Runs that take turns: each is a process that waits, and takes a block of steps when it is asked to."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from samebits.runfolder.spec import DONE, GO, RunSpec
 
 
 class GivenUpError(Exception):
-    """A run that is ended because it is not waited for any more."""
+    """Ends a run for which nobody waits any more."""
 
 
 class Arm:
     """One paced run.
 
     Attributes:
-        ready: what it said when it had taken its first steps; None until then, or if it never did.
-        seconds: per step, block by block.
-        has_more: its script has not ended yet, and answers.
-        has_ended: its script ended by itself when it had its turn.
+        ready: what the run reported after its first steps; None until then, or if it never took them.
+        seconds: seconds per step, one entry per block.
+        has_more: whether the script has not ended yet, and answers.
+        has_ended: whether the script ended by itself in its turn.
     """
 
     def __init__(self, spec: RunSpec, path: Path, pool: RunPool, threads: ThreadPoolExecutor, timeout: float) -> None:
@@ -37,7 +37,7 @@ class Arm:
         path.mkdir(parents=True)
         for name in (GO, DONE):
             os.mkfifo(path / name)
-        # Opened for both directions, a pipe never waits for its other end, and never ends.
+        # A pipe that is opened in both directions never waits for its other end, and never reports an end.
         self._go, self._done = self._pipes = tuple(os.open(path / name, os.O_RDWR) for name in (GO, DONE))
         self._buffer = b""
         self.ready: dict[str, Any] | None = None
@@ -50,13 +50,13 @@ class Arm:
         )
 
     def wait_until_ready(self, deadline: float, waiting: Callable[[], None]) -> None:
-        """Until it has taken its first steps, or has ended, or the time is over."""
+        """Wait until the run has taken its first steps, has ended, or the deadline is over."""
         self.ready = self._answer(deadline, waiting)
         if self.ready is not None:
             self.peak_bytes = self.ready["peak_bytes"]
 
     def take(self, steps: int, deadline: float) -> bool:
-        """Let it take `steps`; False when its script ended meanwhile."""
+        """Let the run take `steps` steps; False where it did not answer: it has ended, or the deadline is over."""
         os.write(self._go, b"%d\n" % steps)
         answer = self._answer(deadline)
         if answer is None:
@@ -67,7 +67,7 @@ class Arm:
         return True
 
     def end(self) -> Run:
-        """Let it end where it stands."""
+        """Let the run end where it stands, and return it."""
         if not self.run.done():
             os.write(self._go, b"0\n")
         try:
@@ -78,7 +78,7 @@ class Arm:
         return Run(**vars(outcome), steps=steps, facts=read_facts(self.path))
 
     def give_up(self) -> None:
-        """End it now, whatever it is doing; nothing happens to one that has ended."""
+        """End the run now, whatever it is doing; nothing happens to a run that has ended."""
         self._is_given_up = True
         self.run.exception()
         self._close()
@@ -101,12 +101,12 @@ class Arm:
                 return None
             waiting()
         line, _, self._buffer = self._buffer.partition(b"\n")
-        found: dict[str, object] = json.loads(line)
-        return found
+        message: dict[str, object] = json.loads(line)
+        return message
 
 
 def why_never_ready(run: Run) -> str:
-    """Why a run that has ended was not ready for its turns, in one line."""
+    """Tell in one line why a run ended before it was ready for its turns."""
     if run.succeeded:
         return f"the script ended after {run.steps} steps, before it could be timed"
     words = "" if run.timed_out or run.facts.refusal else run.facts.last_words

@@ -1,7 +1,7 @@
 """Writes a script that calls one recorded operation again: plain torch, no samebits, fit for a bug report.
 
-The folder may be a stranger's, so the script is always the same one: what was recorded stands in it as data (`CALL`),
-and names only what tables and `torch.ops` know.
+The run folder may be a stranger's, so the code of the script never changes: what was recorded is inserted as data
+(`CALL`), which can name only what tables and `torch.ops` know.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from samebits.factors.catalog import CATALOG
 from samebits.runfolder.ops import BUILTIN, KeptCall, place_in
 from samebits.runfolder.reading import read_bytes
 
-# Operands that pack into so little travel inside the script.
+# Operands that compress to at most so many bytes are written into the script itself.
 INLINE_BYTES = 1 << 16
 MOST_THREADS = 4096
 
 _OP = re.compile(rf"({'|'.join(BUILTIN)})::[A-Za-z_]\w*(\.\w+)?", re.ASCII)
-# What `Factor.kernel_settings` names.
+# The settings that `Factor.kernel_settings` names.
 _SETTING = re.compile(
     r"set_num_threads|set_float32_matmul_precision|use_deterministic_algorithms"
     r"|utils\.deterministic\.fill_uninitialized_memory"
@@ -309,10 +309,10 @@ if __name__ == "__main__":
 
 
 def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
-    """The script for a call that `agent.ops.operands` kept, with its tensors in a file of the run's folder.
+    """Return the script for a call that `agent.ops.operands` kept, with its tensors in a file of the run's folder.
 
     Raises:
-        ValueError: the call holds something that no run has kept.
+        ValueError: the call holds something that samebits never keeps.
         RecordingError: the file cannot be read.
     """
     place_in(tensors)
@@ -333,8 +333,8 @@ def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
 
 
 def _data(call: KeptCall) -> dict[str, object]:
-    """What the script has to know; `pprint` writes plain data, and quotes all text."""
-    given, kind = (*call.arguments, *call.keywords.values()), call.kind
+    """Return what the script has to know as plain data: `pprint` then writes it with all text quoted."""
+    arguments, kind = (*call.arguments, *call.keywords.values()), call.kind
     line = f"line {kind.line} of {Path(kind.path).name}" if kind.path else "no line of its own"
     names = ("op", "torch", "arguments", "keywords", "written", "views", "settings", "environment", "sha256")
     return {
@@ -343,12 +343,12 @@ def _data(call: KeptCall) -> dict[str, object]:
         "inputs": len(call.labels),
         "device": next((view.device for view in call.views.values() if view.device != "cpu"), "cpu"),
         "drawn_on": call.drawn_on or "cpu",
-        "has_generator": any("generator" in argument for argument in given),
+        "has_generator": any("generator" in argument for argument in arguments),
     }
 
 
 def _refuse_foreign(call: KeptCall) -> None:
-    """Raise where a call names what no run keeps: samebits did not write it."""
+    """Raise ValueError where a call names something that samebits never keeps, and so did not write."""
     variables = {name for factor in CATALOG for name in factor.kernel_variables}
     threads = call.settings.get("set_num_threads")
     foreign = [name for name in call.settings if not _SETTING.fullmatch(name)]

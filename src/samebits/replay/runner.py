@@ -1,4 +1,4 @@
-"""Calling one recorded operation again and again, in a fresh process that knows nothing of samebits."""
+"""Calls one recorded operation again and again, in a fresh process that does not use samebits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from samebits.runfolder.reading import safe_files, safe_path
 
 DEFAULT_TIMES = 20
 TIMEOUT_SECONDS = 300.0
-# An operation of the program's own is called less often.
+# A custom operation is called again inside the program, and never more often than this.
 MOST_CALLS = 1_000
 
 
@@ -33,8 +33,8 @@ class Condition:
 
     Attributes:
         name: `as recorded`, `1 thread`, `other alignment` …
-        results: how many different results that gave.
-        which: numbers that tell the results apart, also between conditions.
+        results: how many different results the calls gave.
+        which: the numbers of these results; one number means the same result under every condition.
     """
 
     name: str
@@ -45,16 +45,16 @@ class Condition:
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of it.
+    """The results of calling a recorded operation again.
 
     Attributes:
         script: the reproducer. None for a custom operation: it was called again inside the program.
         conditions: in the order they were tried; empty if the operation could not be called.
-        distinct: different results under all conditions together.
-        gives_recorded: the result of the run was among them.
+        distinct: how many different results all conditions gave together.
+        gives_recorded: whether the result of the run was among them.
         failure: why the operation could not be called, as a clause; else empty.
-        other_python: the Python of the run, where it is called again by another one; else empty.
-        operands: the file that holds the call, where it was asked for by `samebits replay`.
+        other_python: the Python of the run, where another one calls the operation again; else empty.
+        operands: the file that holds the call, where `samebits replay` asked for it.
     """
 
     script: Path | None
@@ -74,7 +74,7 @@ class Replay:
     @property
     @published()
     def is_racy(self) -> bool:
-        """Whether calls under the very same conditions differ."""
+        """Whether calls under one and the same condition gave different results."""
         return any(condition.results > 1 for condition in self.conditions)
 
     @property
@@ -85,27 +85,27 @@ class Replay:
 
 
 def operands_in(folder: Path) -> list[Path]:
-    """The operations whose operands were kept in a run, in the runs of a check, or under `.samebits/`; newest last."""
-    found = [path for depth in ("", "*/", "*/*/") for path in safe_files(folder, f"{depth}{OPERANDS}/*.json")]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    """Return the kept calls in a run folder, in the runs of a check, or under `.samebits/`, as files; newest last."""
+    paths = [path for depth in ("", "*/", "*/*/") for path in safe_files(folder, f"{depth}{OPERANDS}/*.json")]
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python: str = "") -> Replay:
-    """Write the reproducer beside the run's other files and run it.
+    """Write the reproducer next to the operands, run it, and return what its calls gave.
 
     Args:
-        folder: of the run.
+        folder: the folder of the run.
         operands: one of the files in its `operands/`.
-        times: how often it is called as it was recorded.
-        python: that runs it; this one, or the one called python, where none is named. What a folder names is not run.
+        times: how often the operation is called as it was recorded.
+        python: the interpreter to use; by default this one, or the one called python. One named in a folder is not run.
     """
     call = read_call(operands, folder.path)
     script = operands.with_name(f"reproduce-{operands.stem}.py")
     if call.called_again is not None:
-        calls, results = call.called_again.calls, call.called_again.results
-        if not 0 < results <= calls <= MOST_CALLS:
-            raise RecordingError(f"{operands} tells of {results} results in {calls} calls", "was it edited?")
-        return Replay(None, (Condition("in the program", calls, results, tuple(range(results))),), results)
+        calls, distinct = call.called_again.calls, call.called_again.results
+        if not 0 < distinct <= calls <= MOST_CALLS:
+            raise RecordingError(f"{operands} tells of {distinct} results in {calls} calls", "was it edited?")
+        return Replay(None, (Condition("in the program", calls, distinct, tuple(range(distinct))),), distinct)
     if not call.is_builtin:
         return Replay(None, failure=f"{call.op} is a custom operation, unknown outside of the program")
     try:
@@ -115,8 +115,8 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
     except ValueError as error:
         return Replay(script, failure=str(error))
     python = python or this_python()
-    other = next((note.executable for note in read_notes(folder.path, Started) if note.executable != python), "")
-    return replace(_run(script, python, times), other_python=other)
+    original = next((note.executable for note in read_notes(folder.path, Started) if note.executable != python), "")
+    return replace(_run(script, python, times), other_python=original)
 
 
 def _run(script: Path, python: str, times: int) -> Replay:
@@ -132,7 +132,7 @@ def _run(script: Path, python: str, times: int) -> Replay:
 
 
 def _called(words: list[str]) -> tuple[int, str, str]:
-    """Exit status and output of a process that does not outlive us."""
+    """Run a command that cannot outlive us, and return its exit status and its output."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while True:
