@@ -130,7 +130,7 @@ class _Measuring:
     # ---- runs
 
     def _arm(self, candidate: Candidate, doing: str = "") -> Arm:
-        """Start a paced run alone, since its first step is timed; return it after its first steps, or if it takes none."""
+        """Start a paced run, alone as its first step is timed; return it after its first steps, or if it takes none."""
         # The run waits while others start, so the timeout only ends a run that nothing else ends.
         timeout = max(1.0, self._left()) + 10 * self.start_seconds + 60
         path = self.home / f"turns-{len(self.arms) + 1}-{candidate.label.replace(',', '').replace(' ', '-')}"

@@ -1,6 +1,6 @@
-"""Every answer there is: its record, what people are told of it, and the document that programs read.
+"""All kinds of answers: the record of each, its text for people, and its JSON document for programs.
 
-A document is the record, key by key, and what people read beside it. The published schemas are generated from the
+A document holds the record, key by key, and the rows that people read. The published schemas are generated from the
 records and their docstrings by `docs/schemas.py`. Keys are only ever added.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from samebits.checking.verdict import CheckVerdict
 
 
-# Kind of answer → the module here that says it to people, by a function that is called as the kind is and takes its
-# record. None of them is imported before it is wanted.
+# Kind of answer → the module of this room that puts it into words: its function `KIND_told` takes the record. A module
+# is imported only when it is needed.
 ANSWERS = {
     "against": "crossings",
     "check": "text",
@@ -42,7 +42,7 @@ ANSWERS = {
 
 
 class Answer(NamedTuple):
-    """A kind of answer: the type of its record, and what people read of it."""
+    """A kind of answer: the type of its record, and the function that puts a record into words."""
 
     record: type
     told: Callable[[Any], Told]
@@ -50,28 +50,28 @@ class Answer(NamedTuple):
 
 @cache
 def find_answer(kind: str) -> Answer:
-    """The kind of that name, with what it needs imported now."""
+    """Return the kind of answer with a name; its module is imported now."""
     told = getattr(importlib.import_module(f"samebits.report.{ANSWERS[kind]}"), f"{kind}_told")
     record, *_ = get_type_hints(told).values()
     return Answer(record, told)
 
 
 def dumped(document: Mapping[str, object]) -> str:
-    """The document as text; nothing is shortened, and NaN and infinity, which JSON has no words for, are refused."""
+    """Return a document as JSON text, nothing shortened; ValueError for NaN and infinity, which JSON cannot express."""
     return printable(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\\u{:04x}")
 
 
 def document_of(kind: str, record: object) -> dict[str, object]:
-    """What a program reads of an answer; `kind` is a name in `ANSWERS`."""
-    told, own = find_answer(kind).told(record), to_data(record)
-    assert isinstance(own, dict)
-    return _with_head(kind, told.headline, {"error": None, **own, "rows": [[*row] for row in told.all_rows]})
+    """Return the document of an answer, for programs; `kind` is a name in `ANSWERS`."""
+    told, data = find_answer(kind).told(record), to_data(record)
+    assert isinstance(data, dict)
+    return _with_head(kind, told.headline, {"error": None, **data, "rows": [[*row] for row in told.all_rows]})
 
 
 def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
-    """What could not even begin, in the shape of its answer."""
-    none = {key: _nothing(hint) for key, (_, hint) in keys(find_answer(kind).record).items()}
-    return _with_head(kind, error.message, {**none, "error": error.as_data(), "rows": []})
+    """Return the document of an answer that could not even begin: of the same shape, with an error and nothing else."""
+    empty = {key: _nothing(hint) for key, (_, hint) in keys(find_answer(kind).record).items()}
+    return _with_head(kind, error.message, {**empty, "error": error.as_data(), "rows": []})
 
 
 def _with_head(kind: str, headline: str, content: Mapping[str, object]) -> dict[str, object]:
@@ -82,7 +82,7 @@ _EMPTY: dict[object, object] = {tuple: [], Mapping: {}, Path: ""}
 
 
 def _nothing(hint: object) -> object:
-    """What stands for an answer that there is none: an empty list, null, no, or zero."""
+    """Return the value of a type that means "no answer": an empty list, null, false, zero, or `undecided`."""
     origin: Any = get_origin(hint) or hint
     inner = get_args(hint)
     if origin in (Union, types.UnionType):
@@ -90,12 +90,12 @@ def _nothing(hint: object) -> object:
     if origin is Literal:
         return "undecided" if "undecided" in inner else inner[0]
     if is_dataclass(origin):
-        return {key: _nothing(own) for key, (_, own) in keys(cast("Hashable", origin)).items()}
+        return {key: _nothing(of) for key, (_, of) in keys(cast("Hashable", origin)).items()}
     return _EMPTY[origin] if origin in _EMPTY else origin()
 
 
 def read_answer(home: Path) -> tuple[str, Any]:
-    """The kind and the record of the answer that was kept in a folder, maybe by an older samebits.
+    """Return the kind and the record of the answer that was kept in a folder, maybe by an older samebits.
 
     Raises RecordingError where there is none, or a newer samebits made it.
     """
@@ -121,14 +121,14 @@ def read_answer(home: Path) -> tuple[str, Any]:
 
 
 def read_verdict(home: Path) -> CheckVerdict:
-    """The verdict of a check, from the answer in its folder; RecordingError where there is none that can be read."""
+    """Return the verdict of a check from its folder; RecordingError where there is none that can be read."""
     from samebits.runfolder.folder import ANSWER
 
     if not home.is_dir():
         raise RecordingError(f"there is no folder {home}", "name the folder of a check, such as .samebits/2026...")
     if not (home / ANSWER).exists():
         raise RecordingError(f"{home} holds no answer of a check", "name the folder of one, such as .samebits/2026...")
-    kind, found = read_answer(home)
+    kind, record = read_answer(home)
     if kind != "check":
         raise RecordingError(f"{home} holds no answer of a check but of samebits {kind}", "see `samebits report`")
-    return cast("CheckVerdict", found)
+    return cast("CheckVerdict", record)

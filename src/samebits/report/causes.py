@@ -1,4 +1,4 @@
-"""How causes, remedies and what a verdict rests on are put into words: the same in text, in JSON and on a page."""
+"""Words for causes, remedies and what a verdict rests on: the same in text, in JSON and on a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNLIKELY = 0.05
 
 
 def cause_line(cause: Cause) -> str:
-    """`torch-rng: drawn before it was seeded, train.py:31`."""
+    """Return a cause in one line: `torch-rng: drawn before it was seeded, train.py:31`."""
     place = ""
     if cause.site is not None:
         place = f", {'likely ' if cause.likely else ''}{cause.site.place}"
@@ -26,20 +26,20 @@ def cause_line(cause: Cause) -> str:
 
 
 def company(cause: Cause) -> str:
-    """The further lines of a cause that one seed fixes together; empty where there are none."""
+    """Name the further lines of a cause that the same seed fixes; empty where there are none."""
     if not cause.others or not cause.fixed_together:
         return ""
     return f"the same seed covers {lines_of(cause.others)}"
 
 
 def since(cause: Cause) -> str:
-    """Why a seed comes too late, as the end of a sentence: `, after the interpreter's start`; often empty."""
+    """Tell why a seed comes too late, as the end of a sentence: `, after the interpreter's start`; often empty."""
     factor = find(cause.factor)
     return f", after {factor.too_late}" if factor.scope == "environment" else ""
 
 
 def lines_of(sites: Sequence[Site]) -> str:
-    """`train.py:31, 32 and model.py:7`: every line, each file named once."""
+    """Return all lines, each file named once: `train.py:31, 32 and model.py:7`."""
     files: dict[str, list[str]] = {}
     for site in sites:
         path, _, line = site.place.rpartition(":")
@@ -48,7 +48,7 @@ def lines_of(sites: Sequence[Site]) -> str:
 
 
 def fixes(remedy: Remedy, causes: Sequence[Cause]) -> list[str]:
-    """What to change in the code: where several lines need the same, one sentence names them all."""
+    """Return what to change in the code, in one sentence for all lines that need the same change."""
     places: dict[tuple[str, str], list[Site]] = {}
     for text in remedy.code:
         named = [cause.site for cause in causes if cause.site is not None and cause.site.place in text]
@@ -59,33 +59,33 @@ def fixes(remedy: Remedy, causes: Sequence[Cause]) -> list[str]:
 
 
 def figures(cause: Cause) -> tuple[str, str]:
-    """How many runs agree that were held, and how many differ that were not."""
-    own = cause.evidence
-    held, released = len(own.held), len(own.released)
-    fail = f" (they fail: {own.last_words})" if own.last_words else ""
+    """Return how many of the held runs agree, and how many of the released runs differ."""
+    shown = cause.evidence
+    held, released = len(shown.held), len(shown.released)
+    fail = f" (they fail: {shown.last_words})" if shown.last_words else ""
     if find(cause.factor).by_folder and cause.called == OUTSIDE:
         return f"later runs {held}/{held} identical", f"the first one differs{fail}"
     if find(cause.factor).by_folder:
         return (
             f"in a fresh folder {held}/{held} identical",
-            f"in what one run left {own.strays}/{released} differ{fail}",
+            f"in what one run left {shown.strays}/{released} differ{fail}",
         )
     pinned = f"pinned {held}/{held} identical"
-    if not own.diverged:
-        return pinned, f"changed {own.strays}/{released} differ{fail}"
-    if own.strays == released - 1:
+    if not shown.diverged:
+        return pinned, f"changed {shown.strays}/{released} differ{fail}"
+    if shown.strays == released - 1:
         return pinned, f"left alone {released}/{released} differ from one another{fail}"
-    return pinned, f"left alone {own.strays}/{released} differ from the most common result{fail}"
+    return pinned, f"left alone {shown.strays}/{released} differ from the most common result{fail}"
 
 
 def evidence(cause: Cause) -> str:
-    """How many runs of how many say so."""
+    """Return by how many runs a cause is shown, in one clause."""
     held, released = figures(cause)
     return f"{held}; {released if find(cause.factor).by_folder else f'only {cause.factor} {released}'}"
 
 
 def confirmed(cause: Cause) -> tuple[str, str]:
-    """Confirmed or suspected, by which figures, and how often an unknown cause would look the same by chance."""
+    """Return a row: confirmed or suspected, the figures, and how often an unknown cause would look so by chance."""
     text, chance = ", ".join(figures(cause)), cause.evidence.chance
     bound = f"false-positive bound {chance_words(chance)}"
     if cause.confirmed:
@@ -94,14 +94,14 @@ def confirmed(cause: Cause) -> tuple[str, str]:
 
 
 def chance_words(chance: float) -> str:
-    """`0.4 %`, rounded up."""
+    """Return a chance as a percentage, rounded up: `0.4 %`."""
     percent = chance * 100
     step = 0.1 if percent >= 0.1 else 0.01
     return f"{-(-percent // step) * step:.2f}".rstrip("0").rstrip(".") + " %"
 
 
 def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
-    """Whether the remedy works, and how that is known; `is_complete` where runs went to the script's own end."""
+    """Tell whether the remedy works, and by which runs; `is_complete`: runs went to the script's own end."""
     if remedy.failure:
         return f"not usable: with it {remedy.failure}"
     if remedy.diverged is not None:
@@ -119,7 +119,7 @@ def remedy_state(remedy: Remedy, is_complete: bool = True) -> str:
 
 
 def unknown_line(verdict: CheckVerdict, unknown: Unknown) -> str:
-    """Which runs diverge although they were treated alike."""
+    """Tell which runs diverge although they were treated alike."""
     divergent = unknown.divergent
     held = "with everything pinned that can be" if unknown.held else "with the remedy in place"
     if not unknown.held and not divergent.varied:
@@ -131,7 +131,7 @@ def unknown_line(verdict: CheckVerdict, unknown: Unknown) -> str:
 
 
 def unknown_what(verdict: CheckVerdict) -> str:
-    """What is known of the nature of an unknown cause."""
+    """Tell what is known about the nature of an unknown cause."""
     if verdict.origin is not None and verdict.origin.replay is not None and verdict.origin.replay.is_racy:
         return "an operation whose result depends on timing"
     if verdict.unknown is not None and verdict.unknown.races:
@@ -143,16 +143,16 @@ def unknown_what(verdict: CheckVerdict) -> str:
 
 
 def excluded(verdict: CheckVerdict) -> list[str]:
-    """What an unknown cause is not, and what it may still be of what the catalogue holds."""
+    """Tell what an unknown cause cannot be, and which factors of the catalogue were not tried."""
     assert verdict.unknown is not None
     names, untried = verdict.unknown.acquitted, verdict.unknown.untried
-    said = [f"pinned, runs agree; releasing these changed nothing: {', '.join(names)}"] if names else []
-    said += [f"not tried: {', '.join(untried)}"] if untried else []
-    return said + _excluded(verdict.origin)
+    lines = [f"pinned, runs agree; releasing these changed nothing: {', '.join(names)}"] if names else []
+    lines += [f"not tried: {', '.join(untried)}"] if untried else []
+    return lines + _excluded(verdict.origin)
 
 
 def _excluded(origin: Origin | None) -> list[str]:
-    """What the operation at which runs diverge rules out."""
+    """Tell what the operation at which runs diverge rules out."""
     if origin is None:
         return []
     place = origin.first.place
@@ -167,18 +167,18 @@ def _excluded(origin: Origin | None) -> list[str]:
 
 
 def advice(verdict: CheckVerdict) -> list[str]:
-    """What to try next where the cause is unknown."""
+    """Tell what to try next where the cause is unknown."""
     assert verdict.unknown is not None
     origin = verdict.origin
     if origin is not None and origin.replay is not None and origin.replay.is_racy:
-        is_in_vain = verdict.unknown.held or any(one.factor == "torch-algorithms" for one in verdict.left_out)
+        is_in_vain = verdict.unknown.held or any(item.factor == "torch-algorithms" for item in verdict.left_out)
         pin = "" if is_in_vain else "samebits run --pin torch-algorithms, or "
         return [f"{pin}another operation in place of {origin.first.place.row.kind.op}, with a result that repeats"]
     if verdict.unknown.races:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
     if origin is not None and (line := not_waited_for(origin)):
         return [line]
-    seeds = lines_of([one.site for one in verdict.unknown.seeds])
+    seeds = lines_of([seed.site for seed in verdict.unknown.seeds])
     seeded = [f"look at what the seed at {seeds} is computed from"] if seeds else []
     if verdict.unknown.read:
         return [*(f"look at {line}" for line in verdict.unknown.read), *seeded]
@@ -198,7 +198,7 @@ def advice(verdict: CheckVerdict) -> list[str]:
 
 
 def rests_on(verdict: CheckVerdict) -> str:
-    """How many runs a verdict of "same" rests on, and which differences they would have missed."""
+    """Tell how many runs a verdict of "same" rests on, and how rare a difference they would still have caught."""
     runs = len(verdict.whole)
     if runs < 2:
         return "too few runs to say anything"
@@ -210,14 +210,14 @@ def rests_on(verdict: CheckVerdict) -> str:
 
 
 def took(verdict: CheckVerdict) -> str:
-    """`23 runs, 48 s`: what a check has cost."""
+    """Return how many runs a check made, and how long it took: `23 runs, 48 s`."""
     seconds = verdict.took_seconds
     time = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
     return f"{counted(len(verdict.runs), 'run')}, {time}"
 
 
 def roles_of(verdict: CheckVerdict, *numbers: int) -> str:
-    """`run 1: control, run 16: cpu-threads released`: what runs were for; empty where both were left alone."""
+    """Return what runs were for: `run 1: control, run 16: cpu-threads released`; empty where all were left alone."""
     roles = {run.id: run.role for run in verdict.runs}
     if all(roles.get(number, CONTROL).startswith(CONTROL) for number in numbers):
         return ""
@@ -229,7 +229,7 @@ def _percent(share: float) -> str:
 
 
 def left_out(one: LeftOut) -> str:
-    """A treatment that the script does not survive."""
+    """Describe a treatment under which the script fails."""
     if one.mode == WITNESSED:
         return f"watching where factors enter: watched, the script {one.why}; so no lines are known"
     return f"{one.factor}: {one.mode}, the script {one.why}; so it was left alone"

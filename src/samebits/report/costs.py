@@ -1,4 +1,4 @@
-"""What `samebits cost` found, for people."""
+"""Words for the answer of `samebits cost`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 
 def cost_told(costs: Costs) -> Told:
-    """A table of prices, and the recommendation."""
+    """Return the answer of `samebits cost`: a recommendation, details, and a table of prices."""
     if costs.plain is None:
         return Told(_headline(costs), [("ran", label) for label in costs.ran])
     rows = [
@@ -28,7 +28,7 @@ def cost_told(costs: Costs) -> Told:
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval holds 1"))
     replaced = dict.fromkeys(price.replaced for price in costs.prices if price.replaced)
-    rows += [("replaced", f"{_within(costs)}: {told}") for told in replaced]
+    rows += [("replaced", f"{_within(costs)}: {text}") for text in replaced]
     rows += _grouped("failed", [(price.failure, price.candidate.label) for price in costs.prices])
     rows += _grouped("no price", [(price.not_measured, price.candidate.label) for price in costs.prices])
     rows += _grouped("not here", [(reason, name) for name, reason in costs.impossible])
@@ -71,7 +71,7 @@ def _found(costs: Costs) -> str:
 
 
 def ratio_words(ratio: Ratio) -> str:
-    """`1.032 (1.018 to 1.047) of the time`, or that no difference was measured."""
+    """Return a ratio and its interval, `1.032 (1.018 to 1.047) of the time`, or that no difference was measured."""
     interval = f"{ratio.middle:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
     return f"{interval} of the time" if ratio.is_difference else f"no difference measured: {interval}"
 
@@ -85,22 +85,22 @@ def _pairs(costs: Costs) -> str:
 
 
 def _row(price: Price) -> tuple[str, ...]:
-    """Set, whether it repeats, ratios of time and of throughput to nothing pinned, interval of the time, and costs."""
+    """Return the cells of a row: set, whether it repeats, time, throughput, interval of time, first step, memory."""
     repeats = {True: "yes", False: "no", None: "unknown"}[price.repeats]
-    costs = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
+    cells = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
     ratio = price.ratio
     if price.not_measured:
-        return price.candidate.label, repeats, "not measured", "", "", *costs
+        return price.candidate.label, repeats, "not measured", "", "", *cells
     if ratio is None:
-        return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *costs
+        return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *cells
     interval = f"{ratio.low:.3f}–{ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
-    return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *costs
+    return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *cells
 
 
 def _grouped(label: str, found: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """A row for each reason, with all that it holds for; what has no reason has no row."""
+    """Return a row for each reason, with all names that it applies to; names without a reason have no row."""
     reasons = dict.fromkeys(reason for reason, _ in found if reason)
-    return [(label, f"{', '.join(name for own, name in found if own == reason)}: {reason}") for reason in reasons]
+    return [(label, f"{', '.join(name for why, name in found if why == reason)}: {reason}") for reason in reasons]
 
 
 def _shapes(costs: Costs) -> str:
@@ -115,7 +115,7 @@ def _within(costs: Costs) -> str:
 
 def _command(candidate: Candidate, command: str) -> str:
     if not candidate.pins:
-        # A script is short for `python` and the script, to samebits and not to a shell.
+        # To samebits a script alone means `python` and the script; a shell needs both words.
         return f"python {command}" if command.split(" ", 1)[0].endswith(".py") else command
     if candidate.label == DEFAULT_SET:
         return f"samebits run {command}"

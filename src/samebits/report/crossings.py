@@ -1,4 +1,4 @@
-"""What `samebits check --against` found, for people."""
+"""Words for the answer of `samebits check --against`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samebits.report.origins import called, place_rows
 from samebits.report.places import agreed, distance_words, ran, where, which
 from samebits.report.rows import Rows, Told, counted, unseen_rows
 
-# In a terminal; JSON has all of them.
+# How many packages and operations a terminal shows; JSON has all of them.
 MOST_PACKAGES, MOST_INSTEAD = 12, 6
 _WHY = {
     "operation": "the operation is its own",
@@ -22,7 +22,7 @@ _WHY = {
 
 
 def against_told(found: Crossing) -> Told:
-    """Where two environments diverge, at which operation, and which packages they do not share."""
+    """Return the answer: where two environments diverge, at which operation, and which packages differ."""
     rows: Rows = []
     if found.divergent is not None:
         rows += [("first", which(found.divergent.divergence)), ("by", distance_words(found.divergent.distance))]
@@ -37,7 +37,7 @@ def against_told(found: Crossing) -> Told:
 
 
 def headline(found: Crossing) -> str:
-    """The answer in one sentence."""
+    """Return the answer in one sentence."""
     between = " and ".join(_told_apart(found.here, found.there))
     if found.divergent is not None:
         return f"different bits: {between} diverge {where(found.divergent.divergence)}"
@@ -47,14 +47,14 @@ def headline(found: Crossing) -> str:
 
 
 def _told_apart(here: Interpreter, there: Interpreter) -> tuple[str, str]:
-    """Both sides in words that differ: by torch and Python, else by NumPy as well, else by where they are."""
-    found = _short(here), _short(there)
-    if found[0] == found[1]:
+    """Name both sides so that they differ: by torch and Python, else by NumPy as well, else by their paths."""
+    names = _short(here), _short(there)
+    if names[0] == names[1]:
         numpy = [side.packages.get("numpy", "none") for side in (here, there)]
-        found = f"{found[0]} with NumPy {numpy[0]}", f"with NumPy {numpy[1]}"
+        names = f"{names[0]} with NumPy {numpy[0]}", f"with NumPy {numpy[1]}"
         if numpy[0] == numpy[1]:
-            found = here.path, there.path
-    return found
+            names = here.path, there.path
+    return names
 
 
 def _short(side: Interpreter) -> str:
@@ -83,7 +83,7 @@ def _operation(across: Across) -> Rows:
 
 
 def describe(across: Across) -> str:
-    """What is the matter with the operation, as a clause: the same words in text, JSON and pages."""
+    """Return how the operation differs, as a clause: the same words in text, JSON and pages."""
     mismatch = across.mismatch
     at = f"at step {mismatch.step}{'' if mismatch.a is None else f', op {mismatch.a.index}'}"
     return f"{at}: {_clause(across, mismatch)}"
@@ -96,8 +96,8 @@ def _clause(across: Across, mismatch: OpMismatch) -> str:
         return f"inputs equal, outputs differ: {distance_words(across.distance)}"
     if mismatch.finding == "argument":
         a, b = ("" if row is None else row.kind.arguments for row in (mismatch.a, mismatch.b))
-        called = f": {a} here, {b} there" if a != b else ", a number that Python computed"
-        return f"the same tensors, and called with other arguments{called}"
+        arguments = f": {a} here, {b} there" if a != b else ", a number that Python computed"
+        return f"the same tensors, and called with other arguments{arguments}"
     if mismatch.finding == "otherwise":
         return "the two environments compute this by other operations, with another result"
     if mismatch.finding == "generator":
@@ -114,7 +114,7 @@ def _replay(across: Across) -> Rows:
     if failure:
         side = "here" if here.failure else "there"
         return [("replay", f"not possible {side}: {failure}")]
-    calls = counted(sum(one.calls for one in there.conditions), "call")
+    calls = counted(sum(condition.calls for condition in there.conditions), "call")
     again = "called again on its inputs"
     if across.confirmed:
         row = ("confirmed", f"{again}: here it gives the recorded result, there never, in {calls}")
@@ -128,9 +128,9 @@ def _packages(packages: tuple[Package, ...]) -> Rows:
     if not packages:
         return [("packages", "the same in both")]
     rows = []
-    for number, one in enumerate(packages[:MOST_PACKAGES]):
-        why = f"      {_WHY[one.relation]}" if _WHY[one.relation] else ""
-        rows.append(("" if number else "packages", f"{one.name}  {one.here or 'none'} → {one.there or 'none'}{why}"))
+    for number, item in enumerate(packages[:MOST_PACKAGES]):
+        why = f"      {_WHY[item.relation]}" if _WHY[item.relation] else ""
+        rows.append(("" if number else "packages", f"{item.name}  {item.here or 'none'} → {item.there or 'none'}{why}"))
     if len(packages) > MOST_PACKAGES:
         rows.append(("", f"and {len(packages) - MOST_PACKAGES} more; --format json lists all"))
     return rows

@@ -1,4 +1,4 @@
-"""What is said of two runs that are compared."""
+"""Words for the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from samebits.runfolder.steps import TRAINED
 
 
 def diff_told(diff: Diff) -> Told:
-    """The answer of `samebits diff`."""
-    found = diff.comparison
-    remarks = [*(("note", note) for note in diff_notes(diff)), *(("not seen", what) for what in found.not_seen)]
-    place, op = found.divergence, found.op
-    agree = f"{counted(found.steps, 'step')} {'agrees' if found.steps == 1 else 'agree'} in"
-    if found.same:
-        return Told(f"same bits: {agree} {compared_streams(found)}", remarks)
+    """Return the answer of `samebits diff`."""
+    comparison = diff.comparison
+    remarks = [*(("note", note) for note in diff_notes(diff)), *(("not seen", text) for text in comparison.not_seen)]
+    place, op = comparison.divergence, comparison.op
+    agree = f"{counted(comparison.steps, 'step')} {'agrees' if comparison.steps == 1 else 'agree'} in"
+    if comparison.same:
+        return Told(f"same bits: {agree} {compared_streams(comparison)}", remarks)
     rows: Rows = [("op", "" if op is None else describe_op(op))]
     if place is not None:
-        rows.append(("first", ", ".join(filter(None, (where(place) if found.is_op_first else "", which(place))))))
+        rows.append(("first", ", ".join(filter(None, (where(place) if comparison.is_op_first else "", which(place))))))
     rows.append(("by", distance_words(diff.distance)))
     if place is not None and place.generators:
         rows.append(
             ("rng", f"already in another state at the end of step {place.step - 1}: {', '.join(place.generators)}")
         )
     runs = f"{shown_path(diff.a)} and {shown_path(diff.b)}"
-    rows += [("compared", compared_streams(found)), ("runs", runs), *remarks]
-    if op is not None and (found.is_op_first or place is None):
+    rows += [("compared", compared_streams(comparison)), ("runs", runs), *remarks]
+    if op is not None and (comparison.is_op_first or place is None):
         difference = f"the runs diverge at step {op.step}, op {op.index}"
     else:
         assert place is not None
         difference = f"the runs diverge {where(place)}"
-    trained = f"{agree} {agreed([one for one in found.streams if one in TRAINED])}"
+    trained = f"{agree} {agreed([stream for stream in comparison.streams if stream in TRAINED])}"
     if diff.same:
         return Told(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
-    return Told(f"different bits: {difference}", [("trained", trained if found.same_training else ""), *rows])
+    return Told(f"different bits: {difference}", [("trained", trained if comparison.same_training else ""), *rows])
 
 
 def diff_notes(found: Diff) -> list[str]:
-    """What the comparison does not hold for, and how to learn more."""
+    """Return what the comparison does not cover, and how to learn more."""
     notes = [
-        f"{one.path} is incomplete: its process did not end by itself; {one.steps} steps were read"
-        for one in found.incomplete
+        f"{cut.path} is incomplete: its process did not end by itself; {cut.steps} steps were read"
+        for cut in found.incomplete
     ]
-    place = found.comparison.divergence
-    if place is not None and found.distance is None and place.stream not in ("length", "outcome"):
+    divergence = found.comparison.divergence
+    if divergence is not None and found.distance is None and divergence.stream not in ("length", "outcome"):
         notes.append(
-            f"to measure by how much, run both again with --keep-values {place.step}, which keeps every "
+            f"to measure by how much, run both again with --keep-values {divergence.step}, which keeps every "
             "tensor of that step on disk: several times the size of the model"
         )
     return notes
 
 
 def comparison_text(found: RunComparison) -> str:
-    """What two runs have in common, or the first place at which they differ."""
+    """Return in what two runs agree, or the first place at which they differ."""
     if found.same:
         return f"same bits: {compared_streams(found)}"
     words = [] if found.op is None else [describe_op(found.op)]

@@ -1,4 +1,4 @@
-"""The experiment of a check: what was held and what was changed in each run, and which runs have the same bits."""
+"""The experiment of a check: which factors each run pinned and varied, and which runs have the same bits."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class Experiment:
 
     factors: Sequence[str] = ()
     runs: Sequence[RunRecord] = ()
-    # Run → a letter that it shares with the runs whose bits are its own, as far as both went.
+    # Run → a letter; runs with the same letter have the same bits, as far as both went.
     bits: Mapping[int, str] = field(default_factory=dict)
-    # Run → step and loss of its first rank, of those that went to the end.
+    # Run that went to the end → step and loss of its first rank.
     losses: Mapping[int, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
     def modes(self, run: RunRecord) -> list[str]:
-        """How each factor was treated in a run: `pinned`, `varied`, or, left alone, empty."""
+        """Return how a run treated each factor: `pinned`, `varied`, or empty where it was left alone."""
         return ["pinned" if name in run.pinned else "varied" if name in run.varied else "" for name in self.factors]
 
     def kind(self, number: int) -> str:
-        """The colour of a run: one of six by its bits; empty where it took no step."""
+        """Return the number of a run's colour, one of six, by its bits; empty where it took no step."""
         return str(sum(map(ord, self.bits[number]), -ord("a")) % 6) if number in self.bits else ""
 
 
 def experiment_in(home: Path, runs: Sequence[RunRecord]) -> Experiment:
-    """What the runs in a folder, which may have been moved, have shown."""
+    """Read what the runs in a folder have shown; the folder may have been moved."""
     recorded: dict[int, list[Recording]] = {}
     for run in runs:
         folder = RunFolder(safe_path(home / run.folder.name, home))
-        with suppress(RecordingError):  # what is damaged is shown without its bits
+        with suppress(RecordingError):  # a damaged run is shown without its bits
             recorded[run.id] = folder.recordings()
     most = max((run.steps for run in runs), default=0)
     whole = [run.id for run in runs if run.steps == most and run.exit_code == 0 and not run.stopped]
@@ -53,19 +53,19 @@ def experiment_in(home: Path, runs: Sequence[RunRecord]) -> Experiment:
 
 
 def _letters(runs: Sequence[RunRecord], agree: Mapping[int, Sequence[int]]) -> dict[int, str]:
-    """The longest run of each kind stands for it: short ones may agree with two that differ later."""
-    stands_for: dict[int, int] = {}
+    """Give equal runs one letter, that of the longest of them: a short run may agree with two that differ later."""
+    same_as: dict[int, int] = {}
     for run in sorted(runs, key=lambda run: -run.steps):
         if run.steps:
-            alike = (stands_for[other] for other in stands_for if other in agree.get(run.id, ()))
-            stands_for[run.id] = next(alike, run.id)
-    kinds = [*dict.fromkeys(stands_for[run.id] for run in runs if run.steps)]
+            alike = (same_as[longer] for longer in same_as if longer in agree.get(run.id, ()))
+            same_as[run.id] = next(alike, run.id)
+    kinds = [*dict.fromkeys(same_as[run.id] for run in runs if run.steps)]
     letters = {kind: ascii_lowercase[at % 26] * (1 + at // 26) for at, kind in enumerate(kinds)}
-    return {run.id: letters[stands_for[run.id]] for run in runs if run.steps}
+    return {run.id: letters[same_as[run.id]] for run in runs if run.steps}
 
 
 def _losses(recording: Recording) -> Iterator[tuple[int, float]]:
-    # Of more steps than a picture has columns, every so-manieth.
+    # Of a long run, only every n-th step: a picture has so many columns at most.
     for step in range(0, len(recording), max(1, len(recording) // 400)):
         column = recording.columns(step).get("number")
         if column is not None and column.names:
@@ -74,7 +74,7 @@ def _losses(recording: Recording) -> Iterator[tuple[int, float]]:
 
 
 def experiment_text(found: Experiment) -> str:
-    """Factors down, runs across: `p` pinned, `v` varied, `.` left alone; runs with one letter have the same bits."""
+    """Return a table, factors down and runs across: `p` pinned, `v` varied, `.` left alone; a letter for equal bits."""
     names = ["run", *found.factors, "bits"]
     column = max(map(len, names)) + 2
     cells = [

@@ -1,4 +1,4 @@
-"""What `samebits lint` found, for people."""
+"""Words for the answer of `samebits lint`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _FIXES = {
 
 
 def lint_told(found: Linted) -> Told:
-    """Findings by path and line, each with its line of code."""
+    """Return the answer: findings by path and line, each with its line of code."""
     rows: Rows = []
-    for one in found.findings:
-        rows += [(one.level, f"{place_of(one)}  {one.rule}: {one.reason}{_further(one)}"), code(one.source)]
+    for item in found.findings:
+        rows += [(item.level, f"{place_of(item)}  {item.rule}: {item.reason}{_further(item)}"), code(item.source)]
     rows += [
-        ("not read", f"{shown_path(one.path)}{f':{one.line}' * bool(one.line)}: {one.why}") for one in found.unread
+        ("not read", f"{shown_path(file.path)}{f':{file.line}' * bool(file.line)}: {file.why}") for file in found.unread
     ]
-    rows += [("fixed", f"{place_of(one)}  {one.rule}: {one.reason}") for one in found.fixed]
+    rows += [("fixed", f"{place_of(item)}  {item.rule}: {item.reason}") for item in found.fixed]
     ignored = f"{counted(found.ignored, 'finding')} by comments that say why" if found.ignored else ""
     explain = f"samebits lint --explain {found.findings[0].rule}" if found.findings else ""
     return Told(_headline(found), [*rows, ("ignored", ignored), ("explain", explain)])
 
 
 def _headline(found: Linted) -> str:
-    levels = Counter(one.level for one in found.findings)
+    levels = Counter(item.level for item in found.findings)
     named = [counted(levels[level], level) for level in ("error", "warning") if levels[level]]
     named += [counted(levels["info"], "note")] if levels["info"] else []
     where = f"in {counted(found.files, 'file')}"
@@ -43,7 +43,7 @@ def _headline(found: Linted) -> str:
 
 
 def place_of(finding: Finding) -> str:
-    """`train.py:31`, of a notebook `nb.ipynb:4:31` with the number of the cell."""
+    """Return the place of a finding: `train.py:31`, or in a notebook `nb.ipynb:4:31` with the number of the cell."""
     cell = f":{finding.cell}" if finding.cell else ""
     return f"{shown_path(finding.path)}{cell}:{finding.line}"
 
@@ -53,7 +53,7 @@ def _further(finding: Finding) -> str:
 
 
 def rule_page(rule: Rule) -> str:
-    """The page of a rule: what it looks for, why, bad and good code, and what is known of its fix."""
+    """Return the page of a rule: what it looks for, why, bad and good code, and what its fix does."""
     heading = f"{rule.code} ({rule.level})"
     facts = [f"fix: {rule.fix}, {_FIXES[rule.fix]}"]
     facts += [f"torch: {rule.torch}"] if rule.torch else []

@@ -1,4 +1,4 @@
-"""What `samebits lock` and `samebits verify` found, for people."""
+"""Words for the answers of `samebits lock` and `samebits verify`."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ _STEADY = {
 
 
 def verify_told(found: EntriesVerified) -> Told:
-    """The answer of `samebits verify`."""
-    parts = [entry_told(one, found) for one in found.entries]
+    """Return the answer of `samebits verify`."""
+    parts = [entry_told(entry, found) for entry in found.entries]
     return parts[0] if len(parts) == 1 else Told(_all_in_one(found), parts=parts)
 
 
 def entry_told(one: Verified, found: EntriesVerified) -> Told:
-    """One entry's answer, as text."""
+    """Return the answer for one entry."""
     return Told(headline_of(one, found), _rows(one))
 
 
 def _all_in_one(found: EntriesVerified) -> str:
-    """Several entries in one sentence."""
+    """Return the answer for several entries in one sentence."""
     count = len(found.entries)
-    own = [one.name for one in found.entries if one.kind == found.kind]
+    names = [entry.name for entry in found.entries if entry.kind == found.kind]
     words = {
         "same": f"same bits: all {count} entries agree with {shown_path(found.lockfile)}",
-        "different": f"different bits: {len(own)} of {count} entries diverge: {', '.join(own)}",
-        "unknown": f"unknown here: {len(own)} of {count} entries were never locked for this environment",
-        "undecided": f"undecided: {len(own)} of {count} entries could not be judged: {', '.join(own)}",
+        "different": f"different bits: {len(names)} of {count} entries diverge: {', '.join(names)}",
+        "unknown": f"unknown here: {len(names)} of {count} entries were never locked for this environment",
+        "undecided": f"undecided: {len(names)} of {count} entries could not be judged: {', '.join(names)}",
     }
     return words[found.kind]
 
 
 def headline_of(one: Verified, found: EntriesVerified) -> str:
-    """One entry in one sentence."""
+    """Return the answer for one entry in one sentence."""
     lockfile = shown_path(found.lockfile)
     if one.written:
-        what = "added to" if one.written == "added" else "written anew in"
-        return f"same bits: {one.name} was {what} {lockfile} for this environment"
+        action = "added to" if one.written == "added" else "written anew in"
+        return f"same bits: {one.name} was {action} {lockfile} for this environment"
     if one.kind == "same":
         return f"same bits: {one.name} agrees with {lockfile} in {counted(one.steps, 'step')}: {agreed(one.streams)}"
     if one.kind == "different":
@@ -64,10 +64,10 @@ def headline_of(one: Verified, found: EntriesVerified) -> str:
 
 
 def divergence_line(place: LockDivergence) -> str:
-    """`at step 37, in the gradients`: where a run parts from what is locked, as a clause."""
+    """Return where a run diverges from what is locked, as a clause: `at step 37, in the gradients`."""
     if place.what in ("data", "artifact"):
-        what = "the data" if place.what == "data" else "an artifact"
-        return f"in {what}: {place.path} is not as it was locked{place.why and f': {place.why}'}"
+        subject = "the data" if place.what == "data" else "an artifact"
+        return f"in {subject}: {place.path} is not as it was locked{place.why and f': {place.why}'}"
     if place.what == "length":
         assert place.lengths is not None
         return f"in its length: it took {counted(place.lengths[1], 'step')}, and {place.lengths[0]} are locked"
@@ -144,14 +144,14 @@ def _environment_rows(one: Verified) -> Rows:
         rows += [
             ("besides", f"the script reads {name}, which differs from when it was locked") for name in one.variables
         ]
-    is_other = one.variables or any(difference.can_change_bits for difference in one.differences)
-    if one.kind == "different" and not is_other:
+    is_different = one.variables or any(difference.can_change_bits for difference in one.differences)
+    if one.kind == "different" and not is_different:
         rows.append(("", f"the environment is the locked one, {one.home}, in all that is known to change bits"))
     return rows
 
 
 def environment_line(environment: Environment) -> str:
-    """`cpu, torch 2.13.0+cpu, 2 threads, AVX512`; empty where torch never ran."""
+    """Return an environment in one line: `cpu, torch 2.13.0+cpu, 2 threads, AVX512`; empty where torch never ran."""
     if not environment.torch:
         return ""
     parts = [environment.device, f"torch {environment.torch}", counted(environment.threads, "thread")]
@@ -159,7 +159,7 @@ def environment_line(environment: Environment) -> str:
 
 
 def difference_line(difference: EnvironmentDifference) -> str:
-    """`cpu-threads: 2 locked, 1 here; it can change bits: …`."""
+    """Return a difference in one line: `cpu-threads: 2 locked, 1 here; it can change bits: …`."""
     can = "can" if difference.can_change_bits else "cannot"
     return (
         f"{difference.name}: {difference.locked} locked, {difference.here} here; it {can} change bits: {difference.why}"
@@ -167,7 +167,7 @@ def difference_line(difference: EnvironmentDifference) -> str:
 
 
 def change_line(change: CodeChange) -> str:
-    """`train.py:12, 3 lines changed since it was locked`."""
+    """Return a change of the code in one line: `train.py:12, 3 lines changed since it was locked`."""
     if change.line is None:
         return f"{change.path}, {change.how} since it was locked"
     return f"{change.path}:{change.line}, {counted(change.lines or 0, 'line')} changed since it was locked"
@@ -180,7 +180,7 @@ def _locked_line(locked: Locked) -> str:
 
 
 def next_commands(one: Verified) -> list[str]:
-    """What to type, where there is something to do."""
+    """Return the commands to type next; none where there is nothing to do."""
     if one.kind == "unknown":
         return [f"samebits verify {one.name} --update-new-only     (adds this environment)"]
     if one.kind == "different" and one.is_steady is False:
@@ -191,7 +191,7 @@ def next_commands(one: Verified) -> list[str]:
 
 
 def lock_told(found: EntryLocked) -> Told:
-    """The answer of `samebits lock`."""
+    """Return the answer of `samebits lock`."""
     if found.locked is None and found.check is not None and found.error is None:
         return Told(_headline(found), parts=[check_told(found.check), *_once_pinned(found, found.check)])
     rows = [("here", environment_line(found.environment))]
@@ -206,7 +206,7 @@ def lock_told(found: EntryLocked) -> Told:
 
 
 def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
-    """How to lock what repeats only with pins."""
+    """Tell how to lock a script that repeats only with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
     pins = [*pins_given(check).values(), *check.remedy.pins]
@@ -216,7 +216,7 @@ def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
 
 
 def _headline(found: EntryLocked) -> str:
-    """What was done, in one sentence."""
+    """Return in one sentence whether the command was locked."""
     if found.error is not None:
         return f"not locked: {found.error.message.splitlines()[0]}"
     if found.kind == "different":

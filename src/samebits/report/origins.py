@@ -1,4 +1,4 @@
-"""How the operation at which runs diverge is described in text."""
+"""Words for the operation at which runs diverge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samebits.runfolder.ops import OpKind
 
 
 def origin_rows(origin: Origin) -> Rows:
-    """The operation, its module, its line, and what replaying it showed."""
+    """Return rows for the operation, its module, its line, and what replaying it showed."""
     first = origin.first
     place = first.place
     rows: Rows = [("op", f"{called(place.row.kind)}      {describe_finding(origin)}")]
@@ -30,50 +30,50 @@ def origin_rows(origin: Origin) -> Rows:
 
 
 def place_rows(kind: OpKind) -> Rows:
-    """Where operations of a kind are done: in which module, on which line."""
+    """Return rows for where operations of a kind are called: the module and the line."""
     site = site_of(kind)
     return [("module", kind.module), ("source", "" if site is None else f"{site.place}  {site.source}".rstrip())]
 
 
 def other_origin(origin: Origin) -> str:
-    """One line for an operation at which the runs diverge, too, once the first one is out of the way."""
+    """Return one line for a further operation at which the runs diverge when the first one no longer does."""
     kind = origin.first.place.row.kind
     return f"{origin_place(origin)}: {called(kind)}{_within(kind)}{_at(kind)}, {describe_finding(origin)}"
 
 
 def describe_op(place: OpDivergence) -> str:
-    """One line for where the operations of two recordings diverge."""
+    """Return one line for where the operations of two recordings diverge."""
     kind = place.row.kind
     names = f", {', '.join(place.names)} differs" if place.names else ""
     if place.reordered:
         names = f", the same tensors in another order ({', '.join(place.reordered)})"
     site = site_of(kind)
     source = "" if site is None else f"  {site.source}"
-    found = f"{place.finding}: {called(kind)}{_within(kind)}{names}"
-    return f"at step {place.step}, op {place.index}: {found}{_at(kind)}{source}"
+    finding = f"{place.finding}: {called(kind)}{_within(kind)}{names}"
+    return f"at step {place.step}, op {place.index}: {finding}{_at(kind)}{source}"
 
 
 def origin_place(origin: Origin) -> str:
-    """`step 0, op 1482`."""
+    """Return the place of the operation: `at step 0, op 1482`."""
     place = origin.first.place
     rank = f" of rank {place.rank}" if place.rank or len(origin.ranks) > 1 else ""
     return f"at step {place.step}, op {place.index}{rank}"
 
 
 def site_of(kind: OpKind) -> Site | None:
-    """The user's line that an operation belongs to."""
+    """Return the user's line that an operation belongs to; None where none is known."""
     return Site(kind.path, kind.line, kind.function, kind.source) if kind.path else None
 
 
 def called(kind: OpKind) -> str:
-    """`aten::mm (backward of linear)`."""
+    """Return the name of an operation, with its pass: `aten::mm (backward of linear)`."""
     if not kind.backward_of:
         return kind.op if kind.pass_ in ("forward", "none") else f"{kind.op} ({kind.pass_})"
     return f"{kind.op} ({kind.backward_of if ' ' in kind.backward_of else f'backward of {kind.backward_of}'})"
 
 
 def describe_finding(origin: Origin) -> str:
-    """What is the matter with the operation, as a clause: the same words in text, JSON and pages."""
+    """Return how the operation differs, as a clause: the same words in text, JSON and pages."""
     place = origin.first.place
     if origin.changed_meanwhile:
         inputs = ", ".join(origin.changed_meanwhile)
@@ -98,12 +98,12 @@ def describe_finding(origin: Origin) -> str:
 
 
 def _by(origin: Origin) -> str:
-    found = origin.distance
-    if found is None:
+    distance = origin.distance
+    if distance is None:
         return f"{', '.join(origin.first.place.names)} differs"
-    text = f"outputs differ in {found.elements} of {found.total} elements"
-    if found.max_ulp is not None:
-        return f"{text}, at most {found.max_ulp} ULP"
+    text = f"outputs differ in {distance.elements} of {distance.total} elements"
+    if distance.max_ulp is not None:
+        return f"{text}, at most {distance.max_ulp} ULP"
     return text
 
 
@@ -148,7 +148,7 @@ def _arrived(first: OriginOnRank) -> str:
 
 
 def not_waited_for(origin: Origin) -> str:
-    """What to look at where an input was written on another stream; empty where it was not."""
+    """Tell what to look at where an input was written on another stream; empty where it was not."""
     first = origin.first
     producer, reads = first.producer, site_of(first.place.row.kind)
     if producer is None or reads is None or not producer.other_stream or first.is_received or first.is_uninitialized:
@@ -159,12 +159,12 @@ def not_waited_for(origin: Origin) -> str:
 
 def _other_rank(other: OriginOnRank) -> str:
     place = other.place
-    what = "received" if other.is_received else f"diverges by itself, {called(place.row.kind)}"
-    return f"{place.rank}: at step {place.step}, op {place.index}, {what}"
+    origin = "received" if other.is_received else f"diverges by itself, {called(place.row.kind)}"
+    return f"{place.rank}: at step {place.step}, op {place.index}, {origin}"
 
 
 def replay_rows(replay: Replay) -> Rows:
-    """What calling the operation again showed, and the script that does it."""
+    """Return rows for what calling the operation again showed, and for the script that does it."""
     if replay.failure:
         return [("replay", f"not possible: {replay.failure}")]
     script = ("script", "" if replay.script is None else shown_path(replay.script))
@@ -175,10 +175,10 @@ def replay_rows(replay: Replay) -> Rows:
         return [("confirmed", f"replayed {racy.calls} times {on}{how}: {racy.results} different results"), script]
     if not replay.is_confirmed:
         return [("replay", f"not reproduced: {calls} calls {on} gave one result"), script]
-    same: dict[tuple[int, ...], list[str]] = {}
+    by_results: dict[tuple[int, ...], list[str]] = {}
     for condition in replay.conditions:
-        same.setdefault(condition.which, []).append(condition.name)
-    between = " | ".join(", ".join(names) for names in same.values())
+        by_results.setdefault(condition.which, []).append(condition.name)
+    between = " | ".join(", ".join(names) for names in by_results.values())
     return [
         ("confirmed", f"replayed {calls} times {on}: {replay.distinct} different results"),
         ("", f"repeats under each condition, and differs between: {between}"),

@@ -1,7 +1,7 @@
-"""One page for any answer: the rows that a terminal shows, and of a check the experiment; nothing is computed here.
+"""Makes one page for any answer: the rows that a terminal shows, and for a check the experiment; computes nothing.
 
-Pictures are drawn by the page's template, in the page's own colours: no library, and nothing that stays bright in
-a dark window.
+The page's template draws the pictures in the page's own colours: no library, and nothing that stays bright in a dark
+window.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TITLES = {"cost": "what pins cost", "run": "one run"}
 def answer_page(
     kind: str, answer: Any, told: Told, manifest: Manifest, experiment: Experiment | None = None, sources: bool = True
 ) -> str:
-    """The page of an answer; the manifest is one run's, for the environment, and sources are lines of code."""
+    """Return the page of an answer; a run's manifest names the environment, `sources` allows lines of user code."""
     found = experiment or Experiment()
     is_check, is_cost = isinstance(answer, CheckVerdict), isinstance(answer, Costs)
     return _rendered(
@@ -44,7 +44,7 @@ def answer_page(
 
 
 def run_page(folder: RunFolder) -> str:
-    """The page of one run."""
+    """Return the page of one run."""
     manifest, recordings = folder.manifest(), folder.recordings()
     settings = manifest.get("plan", {}).get("settings", {})
     rows = [
@@ -53,10 +53,10 @@ def run_page(folder: RunFolder) -> str:
         for root in [(one.root(len(one) - 1) or b"").hex() if len(one) else "none"]
     ]
     table = [("factor", "treated", "in effect")]
-    for name, one in manifest.get("observed", {}).items():
+    for name, observed in manifest.get("observed", {}).items():
         mode = settings.get(name, {}).get("mode", "natural")
-        table.append((name, "" if mode == "natural" else mode, str(one.get("value", ""))))
-    steps = max((one.steps for one in recordings), default=0)
+        table.append((name, "" if mode == "natural" else mode, str(observed.get("value", ""))))
+    steps = max((recording.steps for recording in recordings), default=0)
     headline = f"one run of {steps} steps, {manifest.get('status', 'unfinished')}"
     answer = {"command": " ".join(manifest.get("typed", [])), "error": None}
     return _rendered("run", answer, Told(headline, rows, table), manifest, True, state="undecided")
@@ -87,15 +87,15 @@ def _rendered(
 
 
 def _entries(told: Told, sources: bool) -> list[View]:
-    """The rows by label, each with its text in pieces: plain, a command to copy, code, or a line of a diff."""
-    found: list[View] = []
+    """Return the rows by label, each with its text in pieces: plain, a command to copy, code, or a line of a diff."""
+    entries: list[View] = []
     label, parts = "", cast("list[View]", [])
-    for own, text in told.rows:
-        if own == "next" and text.startswith("samebits report"):
-            continue  # this is it
-        if own and own != label:
-            label, parts = own, []
-            found.append({"label": label, "parts": parts})
+    for given, text in told.rows:
+        if given == "next" and text.startswith("samebits report"):
+            continue  # it would lead to this very page
+        if given and given != label:
+            label, parts = given, []
+            entries.append({"label": label, "parts": parts})
         if text.startswith(CODE):
             code = text.removeprefix(CODE)
             if sources:
@@ -108,11 +108,11 @@ def _entries(told: Told, sources: bool) -> list[View]:
         else:
             shown = text.partition("  ")[0] if label == "source" and not sources else text
             parts.append({"kind": "text", "text": shown})
-    return found
+    return entries
 
 
 def _experiment(found: Experiment, pair: Origin | DivergentRuns | None) -> View | None:
-    """Runs down, factors across; those that diverge are marked."""
+    """Return the experiment, runs down and factors across; the two runs that diverge are marked."""
     if not found.runs:
         return None
     runs = [
@@ -130,7 +130,7 @@ def _experiment(found: Experiment, pair: Origin | DivergentRuns | None) -> View 
 
 
 def _chart(found: Experiment) -> View | None:
-    """The losses of whole runs; those with the same bits share a curve."""
+    """Return the losses of whole runs; runs with the same bits share a curve."""
     curves: dict[str, tuple[list[int], list[tuple[int, float]]]] = {}
     for number, losses in found.losses.items():
         shown = [(step, loss) for step, loss in losses if math.isfinite(loss)]
@@ -138,7 +138,7 @@ def _chart(found: Experiment) -> View | None:
             curves.setdefault(found.bits.get(number, ""), ([], shown))[0].append(number)
     if not curves:
         return None
-    points = [point for _, own in curves.values() for point in own]
+    points = [point for _, curve in curves.values() for point in curve]
     last = max(step for step, _ in points)
     low, high = min(loss for _, loss in points), max(loss for _, loss in points)
     span = (high - low) or 1.0
@@ -149,11 +149,11 @@ def _chart(found: Experiment) -> View | None:
     lines = [
         {
             "kind": found.kind(runs[0]),
-            "points": " ".join(at(*point) for point in own),
+            "points": " ".join(at(*point) for point in curve),
             "label": f"{letter}: {'run' if len(runs) == 1 else 'runs'} {', '.join(map(str, runs))}",
-            "last": f"{own[-1][1]!r}",
+            "last": f"{curve[-1][1]!r}",
         }
-        for letter, (runs, own) in sorted(curves.items())
+        for letter, (runs, curve) in sorted(curves.items())
     ]
     words = "; ".join(f"{line['label']} ends at {line['last']}" for line in lines)
     ticks = [{"y": 10 + CHART * part / 4, "label": f"{high - span * part / 4:.4g}"} for part in range(5)]
@@ -162,7 +162,7 @@ def _chart(found: Experiment) -> View | None:
 
 
 def _bars(prices: Sequence[Price]) -> View | None:
-    """A bar for each set of pins that has a price, with its interval."""
+    """Return a bar for each set of pins that has a price, with its interval."""
     priced = [(price.candidate.label, price.ratio) for price in prices if price.ratio is not None]
     if not priced:
         return None
@@ -182,6 +182,6 @@ def _bars(prices: Sequence[Price]) -> View | None:
 
 def _environment(manifest: Manifest) -> list[tuple[str, str]]:
     versions = manifest.get("versions", {})
-    keys = {"platform": "platform", "cores": "cores", "started": "started", "folder": "cwd"}
-    facts = {**versions, **{name: manifest.get(key) for name, key in keys.items()}}
+    wanted = {"platform": "platform", "cores": "cores", "started": "started", "folder": "cwd"}
+    facts = {**versions, **{name: manifest.get(key) for name, key in wanted.items()}}
     return [(name, str(value)) for name, value in facts.items() if value]

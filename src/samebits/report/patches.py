@@ -1,4 +1,4 @@
-"""How a patch is put into words."""
+"""Words for a patch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from samebits.checking.verdict import CheckVerdict, Patch
 from samebits.report.places import where
 from samebits.report.rows import Rows, code, counted
 
-# A patch of so few lines is shown where it is offered.
+# A patch of at most so many lines is shown where it is offered.
 SHOWN_LINES = 4
 
 
 def patch_rows(verdict: CheckVerdict) -> Rows:
-    """What a patch changes, whether it is proven, and what it leaves; where none was asked for, how to get it."""
+    """Return rows for a patch: its changes, whether it is proven, and what it leaves; or how to get one."""
     patch = verdict.patch
     if patch is None:
         return []
@@ -24,17 +24,17 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
         return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *map(code, shown)]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
-        rows += [("", f"{one.factor}: {one.does}") for one in patch.mends]
-        rows += [("changes", effect) for effect in dict.fromkeys(one.effect for one in patch.mends)]
-    for one in patch.cannot:
-        place = f", {one.site.place}" if one.site is not None else ""
-        instead = f"; samebits run --pin {one.factor} holds it still" if one.factor in patch.pins else ""
-        rows.append(("left", f"{one.factor}{place}: {one.why}{instead}"))
+        rows += [("", f"{mend.factor}: {mend.does}") for mend in patch.mends]
+        rows += [("changes", effect) for effect in dict.fromkeys(mend.effect for mend in patch.mends)]
+    for cause in patch.cannot:
+        place = f", {cause.site.place}" if cause.site is not None else ""
+        instead = f"; samebits run --pin {cause.factor} holds it still" if cause.factor in patch.pins else ""
+        rows.append(("left", f"{cause.factor}{place}: {cause.why}{instead}"))
     return [*rows, ("applied", f"to {', '.join(map(shown_path, patch.files))}" if patch.applied else "")]
 
 
 def changed_lines(patch: Patch) -> list[str]:
-    """What it takes away and adds, line by line, without the names of files."""
+    """Return the lines that a patch removes and adds, without the names of files."""
     return [
         line for line in patch.diff.splitlines() if line.startswith(("-", "+")) and line[:4] not in ("--- ", "+++ ")
     ]
@@ -50,7 +50,7 @@ def _state(patch: Patch) -> str:
         until = "" if patch.is_complete else " in the steps looked at"
         return f"proven{with_pins}, {patch.agree} runs agree{until}"
     if patch.diverged is not None:
-        own = patch.diverged
-        return f"not enough: patched, runs {own.a} and {own.b} diverge {where(own.divergence)}; nothing was applied"
+        pair = patch.diverged
+        return f"not enough: patched, runs {pair.a} and {pair.b} diverge {where(pair.divergence)}; nothing was applied"
     why = patch.why or "the proof was interrupted"
     return f"not proven: {why}; nothing was applied"

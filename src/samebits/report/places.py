@@ -1,4 +1,4 @@
-"""How places and runs are written: files relative to where the user stands, streams as a user would say them."""
+"""Words for places and runs: streams by the names that a user would give them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from samebits.runfolder.steps import KINDS_OF_STREAMS
 
 
 def where(divergence: Divergence) -> str:
-    """`at step 3, in the gradients (fc.weight, 4 of 10)`."""
+    """Return the place of a divergence: `at step 3, in the gradients of rank 1`."""
     if divergence.stream in ("length", "outcome"):
         process = f" ({divergence.process})" if divergence.process and divergence.only_in is None else ""
         return f"at step {divergence.step}: {detail_of(divergence)}{process}"
     if divergence.stream == "product":
         return f"in {divergence.name.partition(': ')[0]}, though all that was recorded agrees"
-    whose = "".join(f" of {one}" for one in (divergence.process, ranks_of(divergence)) if one)
+    whose = "".join(f" of {owner}" for owner in (divergence.process, ranks_of(divergence)) if owner)
     return f"at step {divergence.step}, in {stream_words(divergence.stream)}{whose}"
 
 
 def unshown(divergence: Divergence) -> str:
-    """What two runs made differs, and it is not known why."""
+    """Tell that what two runs made differs, and that the reason is not known."""
     return f"{divergence.name} differs, and the reason is not known"
 
 
 def stream_words(stream: str) -> str:
-    """`the gradients`: one stream of one step."""
+    """Return the words for one stream of one step: `the gradients`."""
     if stream == "product":
         return "what was made"
     return KINDS_OF_STREAMS[stream].one if stream in KINDS_OF_STREAMS else stream
 
 
 def ranks_of(divergence: Divergence) -> str:
-    """`rank 1`, `ranks 0 and 1`, `8 ranks`: those that diverge there; empty where the runs have only one."""
+    """Return the ranks that diverge there: `rank 1`, `ranks 0 and 1`, `8 ranks`; empty where the runs have only one."""
     ranks = divergence.ranks or ((divergence.rank,) if divergence.rank else ())
     if len(ranks) < 2:
         return "".join(f"rank {rank}" for rank in ranks)
@@ -44,7 +44,7 @@ def ranks_of(divergence: Divergence) -> str:
 
 
 def which(divergence: Divergence) -> str:
-    """Which tensors differ, and what else is known; empty when there is nothing to add."""
+    """Tell which tensors differ, and what else is known; empty where there is nothing to add."""
     if divergence.stream in ("length", "outcome"):
         return ""
     if divergence.stream == "product":
@@ -60,7 +60,7 @@ def which(divergence: Divergence) -> str:
 
 
 def detail_of(divergence: Divergence) -> str:
-    """What else can be said of a divergence, as a clause; empty where there is nothing to add."""
+    """Return details of a divergence, as a clause; empty where there are none."""
     if divergence.only_in is not None and divergence.stream == "length":
         rank = f" on rank {divergence.rank}" if divergence.rank else ""
         return (
@@ -74,7 +74,7 @@ def detail_of(divergence: Divergence) -> str:
 
 
 def distance_words(distance: Distance | None) -> str:
-    """`3 of 64 elements differ, by at most 1 ULP, relative 1e-07`: how far two tensors lie apart; empty if unknown."""
+    """Tell how far two tensors are apart: `3 of 64 elements differ, by at most 1 ULP, relative 1e-07`, or nothing."""
     if distance is None:
         return ""
     parts = [f"{distance.elements} of {distance.total} elements differ"]
@@ -86,19 +86,19 @@ def distance_words(distance: Distance | None) -> str:
 
 
 def agreed(streams: Sequence[str]) -> str:
-    """`losses, gradients and parameters`: the streams that were recorded, and no other."""
+    """Return the words for streams: `losses, gradients and parameters`."""
     words = ["operations" if stream == "op" else KINDS_OF_STREAMS[stream].all for stream in streams]
     *most, last = words or ["nothing that was recorded"]
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def compared_streams(found: RunComparison) -> str:
-    """`losses, parameters and operations`: all in which two runs were compared."""
+    """Return the words for all in which two runs were compared: `losses, parameters and operations`."""
     return agreed([*found.streams, *(["op"] if found.compares_ops else [])])
 
 
 def ran(runs: Sequence[RunRecord]) -> Rows:
-    """What runs were for, how many steps they took, and what all of them have cost."""
+    """Return rows for what runs were for, how many steps they took, and how long all of them took."""
     roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in runs)
     seconds = sum(run.wall_seconds for run in runs)
     return [("runs", roles), ("took", f"{counted(len(runs), 'run')}, {seconds:.0f} s" if runs else "")]

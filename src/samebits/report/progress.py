@@ -1,4 +1,4 @@
-"""What is shown on a terminal while a check is running: what each run is for, and how far it is."""
+"""Shows on a terminal, while a check is running, what each run is for and how far it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress() -> Iterator[Watch | None]:
-    """A function that is called about runs; draws on stderr when that is a terminal."""
+    """Give a function to call with news of runs, which it draws on stderr; None where stderr is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -37,7 +37,7 @@ def progress() -> Iterator[Watch | None]:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str], None]]:
-    """A function that is called with what is going on; one line on stderr when that is a terminal."""
+    """Give a function to call with what is going on, which it shows in one line on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -60,7 +60,7 @@ class _Board:
             self.done.append(f"  run {number:<3} {plan.role}  {outcome.wall_seconds:.1f} s")
             if outcome.succeeded and not outcome.stopped:
                 self.whole = steps_done(path)
-        elif number not in self.running or not path.exists():  # it is made, or made again
+        elif number not in self.running or not path.exists():  # the run begins, or begins again
             self.running[number] = (plan, path, time.monotonic())
         lines = [*self.done[-4:], *(self._line(number) for number in sorted(self.running))]
         from rich.text import Text
@@ -74,7 +74,7 @@ class _Board:
 
 
 def how_far(step: int | None, last: int | None, seconds: float) -> str:
-    """`step 120 of 3000, 12 s, 290 s left`: steps that are done, of how many if that is known."""
+    """Tell how far a run is: `step 120 of 3000, 12 s, 290 s left`, or less where the last step is not known."""
     if not step:
         return f"starting, {seconds:.0f} s"
     if last is None:
@@ -84,7 +84,7 @@ def how_far(step: int | None, last: int | None, seconds: float) -> str:
 
 
 def steps_done(path: Path) -> int | None:
-    """How far a run is, read without taking a lock that the run would have to wait for; None where it has not begun."""
+    """Return how many steps a run has done, read without a lock that the run would wait for; None before the first."""
     try:
         source = f"file:{quote(str(path / 'recording.sqlite'))}?mode=ro&nolock=1"
         with contextlib.closing(sqlite3.connect(source, uri=True)) as db:

@@ -1,4 +1,4 @@
-"""An answer as remarks on lines of code: what annotations and SARIF have in common."""
+"""Turns an answer into remarks on lines of code, for annotations and for SARIF."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Level = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Remark:
-    """Something to say about a line: `path` is empty where there is none to name, and `line` counts from 1."""
+    """A remark on a line of code: `path` is empty where there is no line to name, and `line` counts from 1."""
 
-    rule: str  # what sort of thing it is: a factor, or what diverged
+    rule: str  # its kind: a factor, a rule of lint, or what diverged
     about: str  # the rule in one sentence
     level: Level
     message: str
@@ -40,12 +40,12 @@ class Remark:
 
 
 def check_remarks(verdict: CheckVerdict) -> list[Remark]:
-    """A remark for each cause; where there is none, one for the first operation that differs, or for the answer."""
-    found = [_cause(cause) for cause in verdict.causes]
+    """Return a remark for each cause, or else one for the first operation that differs, or else one for the answer."""
+    remarks = [_cause(cause) for cause in verdict.causes]
     if verdict.kind == "same":
-        return [replace(one, level="note") for one in found]
-    if found:
-        return found
+        return [replace(remark, level="note") for remark in remarks]
+    if remarks:
+        return remarks
     headline = check_told(verdict).headline if verdict.error is None else verdict.error.message
     about = "runs of one command that give other bits"
     level: Level = "error" if verdict.kind == "different" else "warning"
@@ -59,17 +59,17 @@ def check_remarks(verdict: CheckVerdict) -> list[Remark]:
 def _cause(cause: Cause) -> Remark:
     level: Level = "error" if cause.confirmed else "warning"
     message = f"{cause_line(cause)}. {evidence(cause)}."
-    own = find(cause.factor)
+    factor = find(cause.factor)
     if cause.site is None:
-        return Remark(cause.factor, own.summary, level, message)
+        return Remark(cause.factor, factor.summary, level, message)
     others = tuple(_place(site) for site in cause.others)
     source = cause.source or cause.site.source
-    return Remark(cause.factor, own.summary, level, message, *_place(cause.site), others, source)
+    return Remark(cause.factor, factor.summary, level, message, *_place(cause.site), others, source)
 
 
 def verify_remarks(found: EntriesVerified) -> list[Remark]:
-    """A remark for each entry that does not agree: at the first line that has changed, else at its script."""
-    return [_entry(one, found) for one in found.entries if one.kind != "same"]
+    """Return a remark for each entry that does not agree, at the first changed line or else at its script."""
+    return [_entry(entry, found) for entry in found.entries if entry.kind != "same"]
 
 
 _ABOUT = {
@@ -84,8 +84,8 @@ def _entry(one: Verified, found: EntriesVerified) -> Remark:
     parts = [headline_of(one, found), *map(divergence_line, one.divergences[1:])]
     parts += [change_line(change) for change in one.code]
     if one.kind == "unknown":
-        moved = [own for own in one.differences if own.can_change_bits]
-        parts += [f"{own.name}: {own.locked} locked, {own.here} here" for own in moved]
+        differing = [item for item in one.differences if item.can_change_bits]
+        parts += [f"{item.name}: {item.locked} locked, {item.here} here" for item in differing]
     parts += [command.split("  ")[0] for command in next_commands(one)]
     changed = next((change for change in one.code if change.line is not None), None)
     path, line = (changed.path, changed.line or 1) if changed is not None else (_script_of(one), 1)
@@ -93,17 +93,17 @@ def _entry(one: Verified, found: EntriesVerified) -> Remark:
 
 
 def _script_of(one: Verified) -> str:
-    """The first word of a command that is a file here; empty where none is."""
+    """Return the first word of a command that is a Python file here; empty where none is."""
     return next((word for word in shlex.split(one.command) if word.endswith(".py") and os.path.isfile(word)), "")
 
 
 def lint_remarks(found: Linted) -> list[Remark]:
-    """A remark for each finding, and for each file that could not be read."""
-    remarks = [_finding(one) for one in found.findings]
+    """Return a remark for each finding, and for each file that could not be read."""
+    remarks = [_finding(finding) for finding in found.findings]
     about = "a file that cannot be read as Python"
     return remarks + [
-        Remark("unread", about, "warning", f"not read: {one.why}", shown_path(one.path), one.line or 1)
-        for one in found.unread
+        Remark("unread", about, "warning", f"not read: {file.why}", shown_path(file.path), file.line or 1)
+        for file in found.unread
     ]
 
 
@@ -111,14 +111,14 @@ def _finding(one: Finding) -> Remark:
     level: Level = "note" if one.level == "info" else one.level
     path, about = shown_path(one.path), find_rule(one.rule).summary
     if one.cell:
-        # A line of a cell is no line of the file.
+        # A line number in a cell is none of the file, so the remark names the file only.
         return Remark(one.rule, about, level, f"{place_of(one)}: {one.reason}", path, source=one.source)
     others = tuple((path, line) for line in one.others)
     return Remark(one.rule, about, level, one.reason, path, one.line, others, one.source)
 
 
 def failure_remark(error: SamebitsError) -> Remark:
-    """Of an answer that could not even be begun."""
+    """Return the remark on an answer that could not even begin."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     return Remark(error.kind, "samebits could not begin", "error", message)
 
@@ -127,7 +127,7 @@ def _place(site: Site) -> tuple[str, int]:
     return shown_path(site.path), site.line
 
 
-# Of each kind of answer that has lines of code.
+# Kind of answer → what makes remarks of it; only kinds that have lines of code.
 REMARKS: dict[str, Callable[[Any], list[Remark]]] = {
     "check": check_remarks,
     "lint": lint_remarks,

@@ -1,4 +1,4 @@
-"""What `samebits resume` found, for people."""
+"""Words for the answer of `samebits resume`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from samebits.report.rows import Rows, Told, code, counted, unseen_rows
 from samebits.resuming.missing import MOST_TOLD, told
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
-# Of what it holds, besides what every script saves.
+# The end of remedies for states that `Training` saves and many scripts forget.
 _HELD = "; samebits.state.Training holds all of it"
-# What to look at where no state that was given back explains it, by what differs first.
+# Stream that differs first → what to look at where no restored state explains the difference.
 _LOOK_AT = {
     "grad": "what clips, freezes or hooks gradients",
     "artifact": "what decides when and what it saves there, such as the best result so far",
@@ -48,7 +48,7 @@ REMEDIES: dict[State, str] = {
 
 
 def resume_told(found: Resumption) -> Told:
-    """Where each resumed training diverges, and which state it lacks."""
+    """Return the answer of `samebits resume`: where each resumed training diverges, and which state it lacks."""
     first, end = found.first, [*ran(found.runs), *unseen_rows(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
         return Told(_headline(found), end)
@@ -75,7 +75,7 @@ def _headline(found: Resumption) -> str:
 
 
 def _differs(trial: Trial) -> str:
-    ignored = next((one for one in trial.missing if one.state == "not-resumed"), None)
+    ignored = next((missing for missing in trial.missing if missing.state == "not-resumed"), None)
     if ignored is not None:
         return f"the script {ignored.evidence.partition(';')[0]}"
     start = f"resumed from step {trial.resumed_step}, " if trial.resumed_step is not None else ""
@@ -93,7 +93,7 @@ def _agrees(found: Resumption) -> str:
 
 
 def _rests_on(found: Resumption) -> str:
-    """Where it was killed, what was loaded then, and how much was compared."""
+    """Tell after which step each trial was killed, what it loaded then, and how much was compared."""
     parts = []
     for trial in found.trials:
         loaded = ", ".join(f"{name or 'a file'} of {counted(steps, 'step')}" for name, steps in trial.loaded)
@@ -106,13 +106,13 @@ def _rests_on(found: Resumption) -> str:
 def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
     rows: Rows = []
     if is_one_of_many:
-        how = "agrees" if not trial.differs else _differs(trial)
-        rows.append(("resume", f"killed after step {trial.killed_after}: {'not judged' if trial.error else how}"))
+        outcome = "agrees" if not trial.differs else _differs(trial)
+        rows.append(("resume", f"killed after step {trial.killed_after}: {'not judged' if trial.error else outcome}"))
     if trial.divergence is not None:
         rows.append(("first", which(trial.divergence)))
-    for one in trial.missing:
-        rows.append(("missing", f"{one.state}{f' of rank {one.rank}' if one.rank else ''}: {one.evidence}"))
-        rows += [("", _state_of(one)), ("", f"fix: {REMEDIES[one.state]}")]
+    for lack in trial.missing:
+        rows.append(("missing", f"{lack.state}{f' of rank {lack.rank}' if lack.rank else ''}: {lack.evidence}"))
+        rows += [("", _state_of(lack)), ("", f"fix: {REMEDIES[lack.state]}")]
     if trial.differs and not trial.missing:
         rows.append(("missing", f"not known: {_not_known(trial)}"))
     rows.append(("killed", _killed(trial)))

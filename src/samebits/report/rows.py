@@ -1,4 +1,4 @@
-"""An answer as rows, computed once: a terminal and a page show the same ones, a first answer only those it needs."""
+"""An answer as rows: a terminal and a page show the same ones, and a brief answer shows only those that it needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 Rows = list[tuple[str, str]]
 
-# A first answer fits a small terminal; what is longer there are the names and paths that it holds.
+# A brief answer fits a small terminal, unless names and paths in it are longer.
 WIDTH, LINES = 80, 10
 LABEL = 10
 INDENT = LABEL + 2
@@ -16,8 +16,8 @@ CODE = "    "
 # What to change in the code, where all causes are confirmed and where one is only suspected.
 FIXES = FIX, TRY = "fix", "try"
 
-# How soon a row is left out of a first answer, by its label; what has no label goes with the label above it. Rows that
-# are not named here are details.
+# How soon a row is left out of a brief answer, by its label; rows without a label by the label above them (`_FURTHER`).
+# Rows that are not named here are details.
 _NEEDED, _HELPFUL, _LINE, _KNOWN, _DETAIL = range(5)
 _OWN = {
     **dict.fromkeys(("cause", "confirmed", "suspected", "op", "remedy", *FIXES, "rests on", "besides"), _NEEDED),
@@ -32,17 +32,17 @@ _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _LINE, "op":
 
 @dataclass(frozen=True)
 class Told:
-    """An answer for people.
+    """An answer in words, for people.
 
-    A row is a label and its text; one without a label goes on with what stands above it, one without a text is left
-    out, and one whose text is indented is a line of the user's code.
+    A row is a label and its text. A row without a label continues the one above, a row without a text is left out, and
+    a row whose text is indented is a line of the user's code.
     """
 
     headline: str
     rows: Sequence[tuple[str, str]] = ()
-    table: Sequence[Sequence[str]] = ()  # between the two, the first row being its head
-    parts: Sequence[Told] = ()  # answers that this one consists of, after all that
-    column: int = LABEL  # how wide labels are
+    table: Sequence[Sequence[str]] = ()  # between headline and rows; its first row is the head
+    parts: Sequence[Told] = ()  # answers that this one consists of, below its rows
+    column: int = LABEL  # the width of the column of labels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", [row for row in self.rows if row[1]])
@@ -50,17 +50,17 @@ class Told:
     @property
     def text(self) -> str:
         """The whole answer as text."""
-        own = laid_out("\n".join([self.headline, *table(self.table)]), self.rows, self.column)
-        return "\n\n".join([own, *(part.text for part in self.parts)])
+        whole = laid_out("\n".join([self.headline, *table(self.table)]), self.rows, self.column)
+        return "\n\n".join([whole, *(part.text for part in self.parts)])
 
     @property
     def all_rows(self) -> Rows:
-        """Its rows and those of its parts, each below its headline."""
+        """The rows of the answer, and those of its parts, each part below its headline."""
         return [*self.rows, *(row for part in self.parts for row in [("", part.headline), *part.all_rows])]
 
     @property
     def brief(self) -> str:
-        """What is needed, and of the rest as much as ten lines hold; whole rows, nothing is shortened."""
+        """The needed rows, and as many of the others as fit into ten lines; rows are whole, nothing is shortened."""
         groups = [*_groups(self.rows)]
         kept = {at for at, (level, _) in enumerate(groups) if level == _NEEDED}
         room = LINES - 1 - sum(len(groups[at][1]) for at in kept)
@@ -73,42 +73,42 @@ class Told:
 
 
 def _groups(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[int, Rows]]:
-    """Rows that are said together or not at all, with how soon they are left out."""
+    """Groups of rows that are shown together or not at all, each with how soon it is left out."""
     label, group, level = "", cast("Rows", []), _DETAIL
     for row in rows:
-        own = _OWN.get(row[0], _DETAIL) if row[0] else _FURTHER.get(label, _DETAIL)
+        row_level = _OWN.get(row[0], _DETAIL) if row[0] else _FURTHER.get(label, _DETAIL)
         if row[1].startswith(CODE):
-            own = _LINE if label == "cause" and len(group) == 1 and group[0][0] else _DETAIL
-        goes_on = own == level and (not row[0] or row[0] == label in FIXES)
+            row_level = _LINE if label == "cause" and len(group) == 1 and group[0][0] else _DETAIL
+        goes_on = row_level == level and (not row[0] or row[0] == label in FIXES)
         if not goes_on:
             yield level, group
-        label, group, level = row[0] or label, [*(group if goes_on else []), row], own
+        label, group, level = row[0] or label, [*(group if goes_on else []), row], row_level
     yield level, group
 
 
 def laid_out(headline: str, rows: Iterable[tuple[str, str]], column: int = LABEL) -> str:
-    """The whole answer; a row without a label continues the one above it."""
+    """Return headline and rows as text; a row without a label continues the one above it."""
     body = [f"  {label:<{column}}{text}" for label, text in rows]
     return "\n".join([headline, *(line.rstrip() for line in body)])
 
 
 def unseen_rows(what: Sequence[str]) -> Rows:
-    """What the recordings cannot see in this command."""
+    """Return rows for what the recordings could not see, or one that says that all was recorded."""
     return [("not seen", text) for text in what] or [("coverage", "everything these runs did was recorded")]
 
 
 def counted(number: int | str, noun: str) -> str:
-    """`1 step`, `2 steps`."""
+    """Return a number and its noun: `1 step`, `2 steps`."""
     return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
 def code(source: str) -> tuple[str, str]:
-    """A line of the user's code below what is said of it."""
+    """Return the row of a line of the user's code, which stands below what is said about that line."""
     return "", f"{CODE}{source}" if source else ""
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table, the first row being its head."""
+    """Return the lines of a table, whose first row is its head."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
     return [f"    {line}".rstrip() for line in lines]

@@ -1,6 +1,6 @@
-"""An answer drawn for a terminal: wrapped under its column, and coloured where colours are wanted.
+"""Draws an answer for a terminal: wrapped under its column, and coloured where colours are wanted.
 
-Nothing is added and nothing is shortened: without colours and wide enough, it is the plain text.
+Nothing is added and nothing is shortened: without colours, and where the terminal is wide enough, it is the plain text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS = (
 
 
 def drawn(text: str, width: int, colour: bool = True) -> str:
-    """The text of an answer for a terminal of `width` columns; a longer word stands out, and is not cut."""
+    """Return the text of an answer for a terminal of `width` columns; a longer word is not cut, and sticks out."""
     from rich.console import Console
     from rich.text import Text
 
@@ -46,7 +46,7 @@ def drawn(text: str, width: int, colour: bool = True) -> str:
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """The lines of an answer in pieces that fit, under their column."""
+    """The lines of an answer, broken into pieces that fit, each under its column."""
     first, *rest = text.split("\n")
     yield from _broken("", first, width)
     for line in rest:
@@ -55,7 +55,7 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 
 def _broken(head: str, body: str, width: int) -> list[str]:
-    """What stands in the column of labels, and what is broken between words beside it; runs of spaces stay."""
+    """Break the text next to a label (`head`) between words, so that it stays under its column; runs of spaces stay."""
     pieces = textwrap.wrap(
         body, max(1, width - len(head)), break_long_words=False, break_on_hyphens=False,
         expand_tabs=False, replace_whitespace=False,
@@ -64,7 +64,7 @@ def _broken(head: str, body: str, width: int) -> list[str]:
 
 
 def _styles(line: str) -> Iterator[tuple[str, int, int]]:
-    """What is drawn how, from where to where: the label, and of the text code and some words."""
+    """The styles of a line, each with its start and end: for the label, for code, and for some words of the text."""
     if found := _LABEL.match(line):
         yield {"confirmed": "green", "suspected": "yellow"}.get(found["label"], "cyan"), *found.span("label")
     if line.startswith(CODE, INDENT):

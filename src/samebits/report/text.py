@@ -1,4 +1,4 @@
-"""What a person reads in a terminal: the answer in the first line, the rest in a column of labels."""
+"""Words for the answers of `samebits check`, `factors` and `replay`, and for the plan of a check."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
 
 
 def check_told(verdict: CheckVerdict) -> Told:
-    """The answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, and what to do next."""
+    """Return the answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, what is next."""
     page = f"{_report(verdict)}     (a page with all lines and runs)" if verdict.kind == "different" else ""
     rows = [*_rows(verdict), *patch_rows(verdict), *_left_out(verdict), ("next", page)]
     return Told(_headline(verdict), rows)
@@ -67,19 +67,19 @@ def _headline(verdict: CheckVerdict) -> str:
 
 
 def _difference(verdict: CheckVerdict) -> str:
-    """Which runs diverge, and where."""
+    """Tell which runs diverge, and where."""
     assert verdict.divergent is not None
-    origin, own = verdict.origin, verdict.divergent
+    origin, divergent = verdict.origin, verdict.divergent
     if origin is not None:
         return f"runs {origin.a} and {origin.b} diverge {origin_place(origin)}"
-    return f"runs {own.a} and {own.b} diverge {where(own.divergence)}"
+    return f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
 
 
 def _rows(verdict: CheckVerdict) -> Rows:
     if verdict.kind == "undecided" and verdict.agreed:
         own = verdict.divergent
-        beside = [] if own is None else [("compare", which(own.divergence)), ("runs", roles_of(verdict, own.a, own.b))]
-        return [*beside, *_treated(verdict)]
+        first = [] if own is None else [("compare", which(own.divergence)), ("runs", roles_of(verdict, own.a, own.b))]
+        return [*first, *_treated(verdict)]
     if verdict.kind == "undecided":
         return [
             ("ran", f"run {run.id} ({run.role}): {counted(run.steps, 'step')}, {run.wall_seconds:.1f} s")
@@ -105,7 +105,7 @@ def _report(verdict: CheckVerdict) -> str:
 
 
 def _trained_row(verdict: CheckVerdict, place: Divergence) -> tuple[str, str]:
-    """Whether what was trained agrees, where runs diverge in something else first."""
+    """Return a row that tells whether what was trained agrees, where runs diverge in something else first."""
     if verdict.alike:
         return "trained", _agreement(verdict)
     if verdict.trained is None or verdict.trained.step <= place.step:
@@ -124,10 +124,10 @@ def _same_headline(verdict: CheckVerdict) -> str:
 
 
 def _agreement(verdict: CheckVerdict) -> str:
-    """`3 runs of 60 steps agree in losses and gradients`."""
+    """Return in what runs agree: `3 runs of 60 steps agree in losses and gradients`."""
     steps = verdict.steps_checked
     full = verdict.whole if verdict.alike else [run for run in verdict.runs if run.steps == steps]
-    streams = [one for one in verdict.streams if one in TRAINED] if verdict.alike else verdict.streams
+    streams = [stream for stream in verdict.streams if stream in TRAINED] if verdict.alike else verdict.streams
     ranks = max((run.ranks for run in full), default=1)
     steps_of = f"{counted(steps, 'step')} on {ranks} ranks" if ranks > 1 else counted(steps, "step")
     of_steps = f" of {steps_of}" if verdict.is_complete else ""
@@ -135,15 +135,15 @@ def _agreement(verdict: CheckVerdict) -> str:
 
 
 def so_far_text(verdict: CheckVerdict) -> str:
-    """What is known while a check runs, in one line."""
+    """Return what is known while a check runs, in one line."""
     assert verdict.divergent is not None
     divergent = verdict.divergent
-    found = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
+    parts = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
     for cause in verdict.causes:
         state = "confirmed" if cause.confirmed else "suspected"
         others = "" if cause.fixed_together or not cause.others else f" or {lines_of(cause.others)}"
-        found.append(f"{state}: {cause_line(cause)}{others}")
-    return f"so far: {'; '.join(found)}"
+        parts.append(f"{state}: {cause_line(cause)}{others}")
+    return f"so far: {'; '.join(parts)}"
 
 
 def _treated(verdict: CheckVerdict) -> Rows:
@@ -151,10 +151,10 @@ def _treated(verdict: CheckVerdict) -> Rows:
 
 
 def _left_out(verdict: CheckVerdict) -> Rows:
-    rows = [("left out", left_out(one)) for one in verdict.left_out]
+    rows = [("left out", left_out(item)) for item in verdict.left_out]
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
-    # Where runs differ, all that was seen of them need not be said.
+    # Where runs differ, that everything was recorded is not worth a row.
     return rows + (unseen_rows(verdict.not_observed) if verdict.not_observed or verdict.kind != "different" else [])
 
 
@@ -162,7 +162,7 @@ def _cause_rows(verdict: CheckVerdict) -> Rows:
     rows: Rows = []
     for cause, following in pairwise([*verdict.causes, None]):
         assert cause is not None
-        # Lines of one factor that the same runs show are told together.
+        # Causes of one factor that the same runs show share their figures.
         is_shared = following is not None and _shown_by(cause) == _shown_by(following)
         rows += [row for row in _rows_of(cause) if not is_shared or row != confirmed(cause)]
     if verdict.unknown is not None:
@@ -196,8 +196,8 @@ def _unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
     rows.append(("", unknown_what(verdict)))
     if unknown.results > 1 and unknown.runs > 2:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
-    for one in unknown.seeds:
-        rows.append(("seeded", f"{one.what} with {one.a} in one run and {one.b} in the other, {one.site.place}"))
+    for seed in unknown.seeds:
+        rows.append(("seeded", f"{seed.what} with {seed.a} in one run and {seed.b} in the other, {seed.site.place}"))
     label = "held" if unknown.held else "witnessed"
     rows += [(label, f"{name}: {entry.what}, {entry.site.place}") for name, entry in unknown.witnessed]
     rows += [("excluded", line) for line in excluded(verdict)]
@@ -211,28 +211,28 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     state = ("", remedy_state(verdict.remedy, verdict.is_complete))
     is_mended = verdict.patch is not None and verdict.patch.proven and not verdict.patch.cannot
     label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
-    # A patch that was proven says in code what these would say in words.
+    # A proven patch shows in code what these rows would say in words.
     changes = [] if is_mended else [(label, line) for line in fixes(verdict.remedy, verdict.causes)]
     command = remedy_command(verdict)
     return [("remedy", command), state, *changes] if command else [*changes, state]
 
 
 def remedy_command(verdict: CheckVerdict) -> str:
-    """What to type to run with the remedy's pins, and those the check was given; empty where it has none."""
-    own, given = verdict.remedy.pins if verdict.remedy else (), pins_given(verdict)
-    pins = in_order([*verdict.pinned, *own])
+    """Return the command that runs with the pins of the remedy and of the check; empty where the remedy has no pins."""
+    pins_of_remedy, given = verdict.remedy.pins if verdict.remedy else (), pins_given(verdict)
+    pins = in_order([*verdict.pinned, *pins_of_remedy])
     named = [] if pins == [*settings_for(None)] and not given else [f"--pin {given.get(name, name)}" for name in pins]
     seed = [f"--seed {number}" for number in verdict.given("--seed")]
-    return " ".join(["samebits run", *named, *seed, verdict.command]) if own else ""
+    return " ".join(["samebits run", *named, *seed, verdict.command]) if pins_of_remedy else ""
 
 
 def pins_given(verdict: CheckVerdict) -> dict[str, str]:
-    """The factors that the check was told to hold, each as it was typed: `cpu-threads=2`."""
+    """Return the factors that the check was asked to pin, each as it was typed: `cpu-threads=2`."""
     return {word.partition("=")[0]: shlex.quote(word) for word in verdict.given("--pin")}
 
 
 def replay_told(replay: Replay) -> Told:
-    """The answer of `samebits replay`."""
+    """Return the answer of `samebits replay`."""
     call = "it" if replay.operands is None else replay.operands.stem.replace(".", " ")
     if replay.failure:
         return Told(f"undecided: {call} cannot be called again: {replay.failure}")
@@ -247,7 +247,7 @@ def replay_told(replay: Replay) -> Told:
 
 
 def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
-    """What `check --dry-run` prints."""
+    """Return what `samebits check --dry-run` prints."""
     rows = []
     for number, plan in enumerate(first, 1):
         treated = [f"{mode} {', '.join(plan.named(mode))}" for mode in ("pinned", "varied") if plan.named(mode)]
@@ -283,10 +283,10 @@ def _when_located(request: CheckRequest) -> str:
 
 
 def _bounds(request: CheckRequest) -> str:
-    own = (
+    by_first_run = (
         f"as long as it takes for the first, then {LIMIT_RATIO} times that and at least {LEAST_LIMIT_SECONDS:g} s each"
     )
-    limit = f"{request.timeout:g} s each" if request.timeout else own
+    limit = f"{request.timeout:g} s each" if request.timeout else by_first_run
     steps = f", the first {request.max_steps} steps" if request.max_steps else ""
     more = "" if request.max_runs else f" and {MAX_RUNS_EACH} for each cause"
     at_a_time = f"{'up to ' if request.as_fits and request.jobs > 1 else ''}{request.jobs} at a time"
@@ -294,7 +294,7 @@ def _bounds(request: CheckRequest) -> str:
 
 
 def factors_told(status: Status) -> Told:
-    """The answer of `samebits factors`: two lines for each factor."""
+    """Return the answer of `samebits factors`: two lines for each factor."""
     held = sum(factor.is_pinned for factor in status)
     rows: Rows = []
     for factor in status:

@@ -1,4 +1,4 @@
-"""`--format github`: annotations of GitHub Actions, at the lines that they are about, then the answer for people."""
+"""`--format github`: annotations of GitHub Actions at the lines that they are about, then the answer for people."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from samebits.base.printable import printable
 from samebits.report.answers import find_answer
 from samebits.report.remarks import REMARKS, Remark, failure_remark
 
-# What GitHub calls the levels.
+# Level → its name at GitHub.
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
-# A line of the log that begins so, after any space, is taken for a command; in the older form, one that holds it.
+# GitHub takes a log line for a command if it begins with `::`, after any space, or, in the older form, holds `##[`.
 _COMMAND = re.compile(r"(?<!\S)::|##\[")
 
 
 def answer(kind: str, record: object) -> str:
-    """An annotation for each cause, or each entry that does not agree; the log shows the answer, too."""
-    shown = _COMMAND.sub(lambda found: " ".join(found[0]), printable(find_answer(kind).told(record).text))
+    """Return an annotation for each remark (a cause, an entry that differs, a finding), then the answer for the log."""
+    text = _COMMAND.sub(lambda found: " ".join(found[0]), printable(find_answer(kind).told(record).text))
     remarks = REMARKS[kind](record)
-    return "\n".join([*(_annotation(remark, f"samebits {kind}: {remark.rule}") for remark in remarks), shown])
+    return "\n".join([*(_annotation(remark, f"samebits {kind}: {remark.rule}") for remark in remarks), text])
 
 
 def failure(kind: str, error: SamebitsError) -> str:
-    """One annotation, without a line."""
+    """Return one annotation, without a line."""
     return _annotation(failure_remark(error), f"samebits {kind}")
 
 

@@ -7,10 +7,10 @@ from samebits.report.answers import document_of, dumped, unanswered
 
 
 def answer(kind: str, record: object) -> str:
-    """The record, key by key."""
+    """Return the document of an answer: its record, key by key."""
     return dumped(document_of(kind, record))
 
 
 def failure(kind: str, error: SamebitsError) -> str:
-    """The same document without an answer."""
+    """Return the document of a failure: the same keys without an answer."""
     return dumped(unanswered(kind, error))

@@ -1,4 +1,4 @@
-"""`--format junit`: one XML document as test runners write it, for what collects the results of tests."""
+"""`--format junit`: one XML document as test runners write it, for tools that collect test results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from samebits.locking.verdict import EntriesVerified
 from samebits.report.locks import entry_told
 from samebits.report.text import check_told
 
-# XML 1.0 has no way to hold these, not even escaped.
+# Characters that XML 1.0 cannot hold, not even escaped.
 _UNHEARD_OF = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# What a case that did not pass holds, and how the suite counts it. Of what is unknown nothing was promised.
+# The element of a case that did not pass, and how the suite counts it. For an unknown entry nothing was promised.
 _ELEMENTS = {"different": "failure", "undecided": "error", "unknown": "skipped"}
 _COUNTED = {"failures": "different", "errors": "undecided", "skipped": "unknown"}
 
@@ -30,12 +30,12 @@ class _Case(NamedTuple):
 
 
 def answer(kind: str, record: CheckVerdict | EntriesVerified) -> str:
-    """One case for a check, or one for each entry."""
+    """Return a suite with one case for a check, or one for each entry."""
     return _suite(f"samebits {kind}", _cases(record))
 
 
 def failure(kind: str, error: SamebitsError) -> str:
-    """One case that is an error."""
+    """Return a suite with one case that is an error."""
     return _suite(f"samebits {kind}", [_Case(f"samebits {kind}", "undecided", error.message, str(error))])
 
 
@@ -45,9 +45,9 @@ def _cases(record: CheckVerdict | EntriesVerified) -> list[_Case]:
         headline = told.headline if error is None else error.message.splitlines()[0]
         return [_Case(record.command, record.kind, headline, _with_error(told.text, error), record.took_seconds)]
     cases = []
-    for one in record.entries:
-        told = entry_told(one, record)
-        cases.append(_Case(one.name, one.kind, told.headline, _with_error(told.text, one.error), one.wall_seconds))
+    for item in record.entries:
+        told = entry_told(item, record)
+        cases.append(_Case(item.name, item.kind, told.headline, _with_error(told.text, item.error), item.wall_seconds))
     return cases
 
 
@@ -61,10 +61,10 @@ def _suite(name: str, cases: Sequence[_Case]) -> str:
     root = Element("testsuites")
     suite = SubElement(root, "testsuite", {"name": name, "tests": str(len(cases)), **counts, "time": seconds})
     for case in cases:
-        own = {"classname": name.replace(" ", "."), "name": _heard(case.name), "time": f"{case.seconds:.3f}"}
+        attributes = {"classname": name.replace(" ", "."), "name": _heard(case.name), "time": f"{case.seconds:.3f}"}
         element = _ELEMENTS.get(case.kind)
         message = {} if element is None else {"message": _heard(case.headline)}
-        SubElement(SubElement(suite, "testcase", own), element or "system-out", message).text = _heard(case.text)
+        SubElement(SubElement(suite, "testcase", attributes), element or "system-out", message).text = _heard(case.text)
     indent(root, "")
     return printable(f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root, "unicode")}', "&#{};")
 

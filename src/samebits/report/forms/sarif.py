@@ -1,7 +1,7 @@
-"""`--format sarif`: SARIF 2.1.0, for what shows the findings of analyses beside the code.
+"""`--format sarif`: SARIF 2.1.0, for tools that show the findings of analyses next to the code.
 
-Of causes and divergences only those are results that have a line: what reads SARIF wants one. The answer itself stands
-in the run's properties.
+Only causes and divergences with a line become results, since readers of SARIF expect one. The answer itself is in the
+run's properties.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ROOT = "%SRCROOT%"
 
 
 def answer(kind: str, record: Any) -> str:
-    """A result for each cause, or each entry that does not agree, that has a line."""
-    of = {name: str(getattr(record, name)) for name in ("command", "lockfile") if hasattr(record, name)}
-    properties = {"verdict": record.kind, "headline": find_answer(kind).told(record).headline, **of}
+    """Return a log with a result for each remark that has a line."""
+    names = {name: str(getattr(record, name)) for name in ("command", "lockfile") if hasattr(record, name)}
+    properties = {"verdict": record.kind, "headline": find_answer(kind).told(record).headline, **names}
     return _log(REMARKS[kind](record), record.exit_code, properties)
 
 
 def failure(kind: str, error: SamebitsError) -> str:
-    """No results, and why."""
+    """Return a log without results that says why there are none."""
     properties = {"verdict": "undecided", "headline": error.message, "command": f"samebits {kind}"}
     return _log([failure_remark(error)], error.exit_code, properties)
 
@@ -53,8 +53,8 @@ def _log(remarks: Sequence[Remark], exit_code: int, properties: Mapping[str, obj
 
 
 def _invocation(remarks: Sequence[Remark], exit_code: int) -> dict[str, object]:
-    """Whether the analysis could be made; what has no line is told here."""
-    told = [
+    """Return whether the analysis could be made, and the remarks that have no line."""
+    notifications = [
         {"level": remark.level, "message": {"text": remark.message}, "descriptor": {"id": remark.rule}}
         for remark in remarks
         if not remark.path
@@ -62,30 +62,30 @@ def _invocation(remarks: Sequence[Remark], exit_code: int) -> dict[str, object]:
     return {
         "executionSuccessful": exit_code in (0, 1),
         "exitCode": exit_code,
-        **({"toolExecutionNotifications": told} if told else {}),
+        **({"toolExecutionNotifications": notifications} if notifications else {}),
     }
 
 
 def _result(remark: Remark, rules: Sequence[str]) -> dict[str, object]:
-    own: dict[str, object] = {
+    result: dict[str, object] = {
         "ruleId": remark.rule,
         "ruleIndex": rules.index(remark.rule),
         "level": remark.level,
         "message": {"text": remark.message},
         "locations": [_location(remark.path, remark.line, remark.source)],
-        # The same finding on a line that has moved is the same finding.
+        # A finding stays the same finding when its line moves.
         "partialFingerprints": {"samebitsFinding/v1": _fingerprint(remark)},
     }
     if remark.others:
-        own["relatedLocations"] = [_location(path, line) for path, line in remark.others]
-    return own
+        result["relatedLocations"] = [_location(path, line) for path, line in remark.others]
+    return result
 
 
 def _location(path: str, line: int, source: str = "") -> dict[str, object]:
     pure = PurePath(path)
-    where = {"uri": pure.as_uri()} if pure.is_absolute() else {"uri": quote(pure.as_posix()), "uriBaseId": _ROOT}
+    artifact = {"uri": pure.as_uri()} if pure.is_absolute() else {"uri": quote(pure.as_posix()), "uriBaseId": _ROOT}
     region: dict[str, object] = {"startLine": line, **({"snippet": {"text": source}} if source else {})}
-    return {"physicalLocation": {"artifactLocation": where, "region": region}}
+    return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 
 
 def _fingerprint(remark: Remark) -> str:
