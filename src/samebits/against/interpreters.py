@@ -58,7 +58,7 @@ class Interpreter:
         packages: name → version.
         requires: name → names of the packages that it needs.
         imports: name of a module → packages that it comes from.
-        has_xxhash: whether it can import xxhash, the faster digest.
+        has_xxhash: whether it can import xxhash, which the faster digest needs.
     """
 
     path: str
@@ -76,7 +76,7 @@ class Package:
     Attributes:
         name: the name of the package; `python` is the interpreter itself.
         here, there: its versions; empty where it is not installed.
-        relation: `operation` owns the operation, `imported` by the script, `required` by an owner of the operation.
+        relation: `operation` if the operation is its own, `imported` by the script, or `required` by such an owner.
     """
 
     name: str

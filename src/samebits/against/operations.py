@@ -23,7 +23,7 @@ _NO_TENSORS = ("numbers", "generator")
 
 @dataclass(frozen=True)
 class Aligned:
-    """How far two lists of operations could be paired.
+    """The result of pairing two lists of operations.
 
     Attributes:
         pairs: how many pairs of the same operation there are.

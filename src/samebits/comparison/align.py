@@ -46,7 +46,7 @@ class Pair:
 
 
 def align(a: Sequence[Recording], b: Sequence[Recording], until: int | None = None) -> list[Pair]:
-    """Return pairs that hold every recording of both runs exactly once, by rank and then in the given order (creation).
+    """Return pairs that hold every recording of both runs exactly once, by rank and then in the order given: creation.
 
     Processes without a rank, threads, and the trainings of a worker arrive in any order. So within a rank, recordings
     that agree completely are paired first, wherever they stand. Of the rest, those are paired that agree longest, then
@@ -69,7 +69,7 @@ def _of_rank(rank: int, run_a: Sequence[Recording], run_b: Sequence[Recording], 
 
 
 def _equal(a: list[Recording], b: list[Recording], until: int | None) -> dict[int, int]:
-    """Match recordings, by number, that have as many rows and the same last root: all that they hold is the same."""
+    """Match recordings, by number, with equally many rows and the same last root: they agree in all that they hold."""
     unmatched = defaultdict(list)
     for y, recording in enumerate(b):
         unmatched[_content(recording, until)].append(y)

@@ -18,7 +18,7 @@ DivergentStream = Literal[Stream, "product", "length", "outcome"]
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two runs diverge.
+    """The place at which two runs diverge.
 
     Attributes:
         step: the number of the step, from 0.

@@ -21,7 +21,7 @@ _BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}
 
 @dataclass(frozen=True)
 class Distance:
-    """How two tensors of one dtype and shape differ.
+    """The difference between two tensors of one dtype and shape.
 
     Attributes:
         elements: how many elements differ in any bit.

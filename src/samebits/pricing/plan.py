@@ -48,7 +48,7 @@ class CostRequest(CheckRequest):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to run the script whose price is wanted.
+    """One way to run the script, whose price is to be measured.
 
     Attributes:
         label: its name in the answer.

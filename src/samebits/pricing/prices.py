@@ -199,7 +199,7 @@ class Costs:
 
 
 def cheapest(prices: Sequence[Price]) -> Price | None:
-    """Return the cheapest that repeats, also nothing pinned; of those that cost the same, the one that pins least."""
+    """Return the cheapest price that repeats, nothing pinned included; of equal ones, that with the fewest pins."""
     possible = _possible(prices)
     if not possible:
         return None
@@ -208,7 +208,7 @@ def cheapest(prices: Sequence[Price]) -> Price | None:
 
 
 def fullest(prices: Sequence[Price]) -> Price | None:
-    """Return the one that pins most of those not measurably dearer than the cheapest; None if that is the cheapest.
+    """Return the price with the most pins of those not measurably above the cheapest; None if that is the cheapest.
 
     A script that repeats here with little pinned may do so by luck: where more pins are free, they are better.
     """

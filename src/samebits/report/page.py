@@ -28,7 +28,7 @@ def answer_page(
     kind: str, answer: Any, told: Told, manifest: Manifest, experiment: Experiment | None = None, sources: bool = True
 ) -> str:
     """Return the page of an answer; a run's manifest names the environment, `sources` allows lines of user code."""
-    found = experiment or Experiment()
+    shown = experiment or Experiment()
     is_check, is_cost = isinstance(answer, CheckVerdict), isinstance(answer, Costs)
     return _rendered(
         kind,
@@ -37,8 +37,8 @@ def answer_page(
         manifest,
         sources,
         state=("same" if answer.recommended else "undecided") if is_cost else answer.kind,
-        experiment=_experiment(found, answer.origin or answer.divergent) if is_check else None,
-        chart=_chart(found),
+        experiment=_experiment(shown, answer.origin or answer.divergent) if is_check else None,
+        chart=_chart(shown),
         bars=_bars(answer.prices) if is_cost else None,
     )
 

@@ -111,7 +111,7 @@ def _finding(one: Finding) -> Remark:
     level: Level = "note" if one.level == "info" else one.level
     path, about = shown_path(one.path), find_rule(one.rule).summary
     if one.cell:
-        # A line number in a cell is none of the file, so the remark names the file only.
+        # A line of a notebook cell is not a line of the file, so the remark names the file only.
         return Remark(one.rule, about, level, f"{place_of(one)}: {one.reason}", path, source=one.source)
     others = tuple((path, line) for line in one.others)
     return Remark(one.rule, about, level, one.reason, path, one.line, others, one.source)

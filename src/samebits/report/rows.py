@@ -60,7 +60,7 @@ class Told:
 
     @property
     def brief(self) -> str:
-        """The needed rows, and as many of the others as fit into ten lines; rows are whole, nothing is shortened."""
+        """The brief answer: the needed rows, and as many others as fit into ten lines; no row is shortened."""
         groups = [*_groups(self.rows)]
         kept = {at for at, (level, _) in enumerate(groups) if level == _NEEDED}
         room = LINES - 1 - sum(len(groups[at][1]) for at in kept)
