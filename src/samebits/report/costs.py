@@ -87,14 +87,14 @@ def _pairs(costs: Costs) -> str:
 def _row(price: Price) -> tuple[str, ...]:
     """Return the cells of a row: set, whether it repeats, time, throughput, interval of time, first step, memory."""
     repeats = {True: "yes", False: "no", None: "unknown"}[price.repeats]
-    cells = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
+    resources = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
     ratio = price.ratio
     if price.not_measured:
-        return price.candidate.label, repeats, "not measured", "", "", *cells
+        return price.candidate.label, repeats, "not measured", "", "", *resources
     if ratio is None:
-        return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *cells
+        return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *resources
     interval = f"{ratio.low:.3f}–{ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
-    return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *cells
+    return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *resources
 
 
 def _grouped(label: str, found: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
