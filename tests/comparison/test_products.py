@@ -7,7 +7,8 @@ from uuid import UUID
 import numpy
 import pytest
 
-from samebits.comparison.contents import text_content
+from samebits.comparison import contents
+from samebits.comparison.contents import MOST_LEAVES, text_content
 from samebits.comparison.products import PRINTED, Products, paired, read_products, unlike, unlike_beside_ids
 
 
@@ -52,6 +53,31 @@ def test_what_was_printed_counts_where_nothing_was_written() -> None:
 
     assert [one.key for one in unlike(Products({}, one), Products({}, other))] == [(PRINTED, "line 1")]
     assert unlike(Products({"x": {}}, one), Products({"x": {}}, other)) == []
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_end_of_a_very_long_output_counts(is_cut: bool, tmp_path: Path) -> None:
+    """Beyond the lines that are compared one by one, too; of a run that was ended, nobody knows what was still to come."""
+    runs = []
+    for name, last in (("a", "0.91"), ("b", "0.91\n\n"), ("c", "0.93"), ("longer", "0.91\n0.91")):
+        (tmp_path / name).write_text(f"{'step\n' * MOST_LEAVES}{last}\n")
+        runs.append(read_products({}, tmp_path / name, str, is_cut, frozenset()))
+    differing = [[leaf.key[1] for leaf in unlike(runs[0], run)] for run in runs[1:]]
+    later = [] if is_cut else [f"line {MOST_LEAVES} and later"]
+
+    assert differing == [[], later, later]
+    (tmp_path / "c").write_text(f"{'step\n' * 9}loss\n{'step\n' * MOST_LEAVES}")
+    (first, *_) = unlike(runs[0], read_products({}, tmp_path / "c", str, is_cut, frozenset()))
+    assert first.key == (PRINTED, "line 10")
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_a_progress_bar_counts_as_it_ended(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However its output is read: with both ends of lines, empty lines between, and none at the end."""
+    monkeypatch.setattr(contents, "_BLOCK", block)
+
+    assert [*text_content("1%\r22%\r100%\r\n\nloss\r\r\n 1\r 2\n\n\n").values()] == ["100%", "", "loss", " 2"]
+    assert text_content("\n\n") == text_content("") == {}
 
 
 def test_a_run_that_was_ended_may_lack_the_last_lines() -> None:

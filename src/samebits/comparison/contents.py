@@ -18,16 +18,17 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from io import BytesIO
-from itertools import groupby
+from io import BytesIO, StringIO
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 from urllib.parse import quote
 
 from samebits.bits.raw import digest_of_blocks, raw_digest
 from samebits.comparison.pickles import Unpickled, leaves, read_next, read_pickle
 
-# A larger file is digested whole, a longer text is kept as its digest, and a file with more leaves counts by its bytes.
+# A larger file is digested whole, a longer text is kept as its digest, and a file with more leaves counts by its bytes;
+# of a text with more lines, the later ones count together.
 MOST_BYTES, MOST_SHOWN, MOST_LEAVES = 1 << 31, 2000, 1 << 17
 _BLOCK = 1 << 22
 _DIGEST = re.compile(r"\b(bytes|text) [0-9a-f]{16}$")
@@ -67,10 +68,33 @@ def content(raw: bytes, said: Words = str, path: str = "") -> Content:
     return {"": _bytes(raw_digest(raw))}
 
 
-def text_content(text: str, said: Words = str) -> Content:
-    """Return the leaves of a text: its lines. A progress bar that overwrites itself counts as it ended."""
-    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n"))
-    return _kept(((f"line {number}", line) for number, line in enumerate(lines, 1)), said)
+def text_content(text: str | TextIO, said: Words = str) -> Content:
+    """Return the leaves of a text: its lines, and one digest of all lines after the first 131,071.
+
+    A progress bar that overwrites itself counts as it ended.
+    """
+    lines = _lines(StringIO(text) if isinstance(text, str) else text)
+    first = list(islice(lines, MOST_LEAVES - 1))
+    kept = _kept(((f"line {number}", line) for number, line in enumerate(first, 1)), said)
+    later = next(lines, None)
+    if later is not None:
+        blocks = (f"{said(line)}\n".encode(errors="surrogatepass") for line in chain([later], lines))
+        kept[f"line {MOST_LEAVES} and later"] = _text_digest(digest_of_blocks(blocks))
+    return kept
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines of a text, without empty ones at the end; what a progress bar has overwritten is not kept in memory."""
+    rest, empty = "", 0
+    for block in chain(iter(lambda: file.read(_BLOCK), ""), ["\n"]):
+        *lines, rest = (rest + block).split("\n")
+        for line in lines:
+            if line:
+                yield from [""] * empty
+                yield line.rstrip("\r").rpartition("\r")[2]
+            empty = 0 if line else empty + 1
+        # Carriage returns at the end may belong to the end of a line.
+        rest = rest[rest.rstrip("\r").rfind("\r") + 1 :]
 
 
 def _kept(found: Iterator[tuple[str, object]], said: Words) -> Content:
@@ -87,7 +111,7 @@ def _kept(found: Iterator[tuple[str, object]], said: Words) -> Content:
 def _shown(leaf: object, said: Words) -> str:
     if isinstance(leaf, str):
         text = said(leaf)
-        return text if len(text) <= MOST_SHOWN else f"text {raw_digest(text.encode(errors='surrogatepass')):016x}"
+        return text if len(text) <= MOST_SHOWN else _text_digest(raw_digest(text.encode(errors="surrogatepass")))
     if isinstance(leaf, bytes | bytearray):
         return _bytes(raw_digest(bytes(leaf)))
     if isinstance(leaf, float):
@@ -100,6 +124,10 @@ def _shown(leaf: object, said: Words) -> str:
 def is_digest(leaf: str) -> bool:
     """Whether a leaf was kept as a digest."""
     return _DIGEST.search(leaf) is not None
+
+
+def _text_digest(digest: int) -> str:
+    return f"text {digest:016x}"
 
 
 def _bytes(digest: int) -> str:

@@ -15,8 +15,6 @@ from typing import Any, cast
 from samebits.comparison.contents import Content, Words, content_of, is_digest, text_content
 
 PRINTED = "what it printed"
-# How many bytes of the output are read: a progress bar can fill a disk.
-_MOST_PRINTED = 1 << 24
 _WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
 _PART = re.compile(r"[^0-9A-Za-z]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
@@ -67,10 +65,10 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
         if actual.is_file():
             with suppress(OSError):
                 contents[path] = content_of(actual, said)
-    text = ""
-    with suppress(OSError), printed.open("rb") as file:
-        text = file.read(_MOST_PRINTED).decode(errors="replace")
-    return Products(contents, text_content(text, said), is_cut, ids)
+    output: Content = {}
+    with suppress(OSError), printed.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        output = text_content(file, said)
+    return Products(contents, output, is_cut, ids)
 
 
 def unlike(a: Products, b: Products) -> list[Unlike]:
