@@ -50,17 +50,17 @@ from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import shown_size
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
-# A suspect is named while a check runs as soon as chance explains it that rarely.
+# A suspect is named while a check runs as soon as the chance that it is innocent is below this.
 WORTH_SAYING = 0.1
 RANKS = "ranks"
 ONE_STEP = "only the first step was looked at"
 
-# Is called with what is known, whenever more is.
+# Called with the verdict so far, whenever more is known.
 SoFar = Callable[[CheckVerdict], None]
 
 
 def check_in(around: Around, request: CheckRequest, so_far: SoFar = lambda _: None) -> CheckVerdict:
-    """Make the runs of a check, and say what they show."""
+    """Make the runs of a check, and return the verdict on them, with a patch where one can be made."""
     found = _checked(around, request, so_far)
 
     def check_again(home: Path, request: CheckRequest, replaced: Mapping[str, bytes]) -> Checked:
@@ -74,14 +74,14 @@ def check_in(around: Around, request: CheckRequest, so_far: SoFar = lambda _: No
 def _checked(
     around: Around, request: CheckRequest, so_far: SoFar, replaced: Mapping[str, bytes] | None = None
 ) -> Checked:
-    """The verdict, and what a patch can be made from."""
+    """Make the runs of a check without a patch; return the verdict, and what a patch can be made from."""
     with pool_in(around, request, replaced) as pool:
         pool.reads_products = True
         inquiry, found = Inquiry(request, pool), Found()
         try:
             drive(search(inquiry, found), _running(inquiry, found, so_far))
             if found.signal is not None and found.divergent is None:
-                # Of runs side by side some were complete already, and were not looked at yet.
+                # Some of the runs made side by side were complete already, and have not been compared yet.
                 found.divergent = earliest([run for run in pool.runs if run.succeeded], pool.compare)
             verdict = _concluded(inquiry, found)
             return verdict, mending_of(pool, verdict)
@@ -90,17 +90,17 @@ def _checked(
 
 
 def _running(inquiry: Inquiry, found: Found, so_far: SoFar) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
-    """What makes runs of specs; before, it says what is known if that is more than the last time."""
+    """Return a function that makes runs of specs, and before that reports what is known, if that has changed."""
     pool = inquiry.pool
-    said: tuple[object, object] = None, []
+    reported: tuple[object, object] = None, []
 
     def run_all(specs: Sequence[RunSpec]) -> Sequence[Run]:
-        nonlocal said
+        nonlocal reported
         pool.causes = len(found.accused)
         causes = tuple(cause for cause in found.causes if cause.confirmed or cause.evidence.chance < WORTH_SAYING)
         now = found.divergent, [(cause.factor, cause.site, cause.confirmed) for cause in causes]
-        if now != said:
-            said = now
+        if now != reported:
+            reported = now
             so_far(replace(_verdict(inquiry, "different"), divergent=found.divergent, causes=causes))
         runs = pool.run_all(specs)
         trouble = next((run.trouble for run in runs if run.trouble is not None), None)
@@ -115,7 +115,7 @@ def _running(inquiry: Inquiry, found: Found, so_far: SoFar) -> Callable[[Sequenc
 
 
 def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
-    """The verdict on what was found; where runs diverge, the operation is looked for, too."""
+    """Return the verdict on what was found; where runs diverge, the operation is looked for, too."""
     pool = inquiry.pool
     untested = [*found.untested, *_outside(inquiry, found), *_stopped(inquiry, found)]
     if found.error is not None:
@@ -153,7 +153,7 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
 
 
 def _agreeing(inquiry: Inquiry, found: Found) -> CheckVerdict:
-    """The verdict where all that was recorded agrees, as far as it was looked at."""
+    """Return the verdict where all that was recorded agrees, as far as it was compared."""
     # A process that was not recorded may have done anything.
     agreed = not found.stopped and any(unentered(run.folder) for run in inquiry.pool.runs)
     notes = _about_the_same(inquiry, found)
@@ -172,7 +172,7 @@ def _agreeing(inquiry: Inquiry, found: Found) -> CheckVerdict:
 def _verdict(
     inquiry: Inquiry, kind: VerdictKind, notes: Sequence[str] = (), alike: tuple[int, ...] = ()
 ) -> CheckVerdict:
-    """What every verdict says of its runs, and nothing of what they showed."""
+    """Return a verdict with what every verdict says of its runs, and nothing of what they showed."""
     request, pool = inquiry.request, inquiry.pool
     records = tuple(run.record for run in pool.runs)
     whole = [run for run in records if run.id in alike] or whole_runs(records)
@@ -193,7 +193,7 @@ def _verdict(
             (run.path for run in pool.runs),
             streams,
             max((run.steps for run in whole), default=0),
-            lambda note: None if note.files else note,  # what they made is compared
+            lambda note: None if note.files else note,  # their files are compared
         ),
         notes=(*notes, *unvaried),
         wall_seconds=round(pool.seconds, 3),
@@ -202,27 +202,27 @@ def _verdict(
 
 
 def _locate(inquiry: Inquiry, found: Found, origins: list[Origin], notes: list[str]) -> None:
-    """The operation: of runs that diverge with everything pinned, or as algorithms are left alone, or if asked for."""
+    """Find the operation where runs diverge with everything pinned or algorithms left alone, or where asked for."""
     pool, unknown, is_asked = inquiry.pool, found.unknown, inquiry.request.level == "op"
     if found.stopped or (found.left is not None and found.divergent == found.left.divergent):
         return
-    # What shows so rarely that held runs agree would be waited for in vain.
+    # A difference that shows so rarely that held runs agree would be waited for in vain.
     if unknown is not None and (unknown.acquitted or any(outside(run, inquiry.folder) for run in pool.runs)):
         return
-    # Runs that diverge in one factor only tell more than the first ones, in which several were changed.
+    # Runs in which only one factor was changed tell more than the first runs, in which several were.
     shown = [
         cause.divergent
         for cause in found.causes
         if find(cause.factor).selects_algorithm or (is_asked and not find(cause.factor).by_folder)
     ]
     at = next(filter(None, shown), found.divergent if is_asked else None) if unknown is None else unknown.divergent
-    # Operations are recorded by rank: of processes and threads beside the first one there are none to compare.
+    # Operations are recorded per rank: those of processes and threads other than its first one cannot be compared.
     if at is None or at.divergence.stream in ("outcome", "length", "product") or at.divergence.process:
         return
     a, b = (_run(pool, number).plan for number in (at.a, at.b))
     try:
         for origin in find_origins(pool, a, b, at.divergence.step, MAX_ORIGINS if inquiry.request.all_origins else 1):
-            origins.append(origin)  # what is known stays where a later one fails
+            origins.append(origin)  # origins found so far stay where a later one fails
     except RecordingEndedError as error:
         notes.append(f"recording operations ended before the run did, so they are not known: {error.message}")
         return
@@ -231,7 +231,7 @@ def _locate(inquiry: Inquiry, found: Found, origins: list[Origin], notes: list[s
 
 
 def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence | None]:
-    """Runs to the end that agree in what was trained; or the first place at which any two that were compared do not."""
+    """Return the runs to the end that agree in what was trained, and where two compared runs first differ in that."""
     if found.made.at is not None:
         return (), found.made.at.divergence
     later = None if found.last_trial is None else found.last_trial.later
@@ -245,7 +245,7 @@ def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence 
 
 
 def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
-    """Causes, remedy and fixes; only changing the code helps where data diverge with their keys pinned and no cause."""
+    """Return causes, remedy and fixes; where batches diverge with all causes pinned, only changing the code helps."""
     causes, remedy = found.causes, found.remedy
     if remedy is None and found.left is not None and found.left.divergent is not None:
         ids = tuple(run.id for run in found.left.base)
@@ -256,19 +256,19 @@ def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ..
         fixes = tuple(dict.fromkeys(shown.fix for cause in causes for shown in cause.shown_by if shown.fix))
         if fixes:
             return causes, remedy, fixes
-    # Lines that only a change of the code could fix are shown where that is needed.
+    # Lines that only a change of the code can fix are shown only where that is needed.
     shown = [replace(one, shown_by=tuple(line for line in one.shown_by if not line.fix)) for one in causes]
     return shown, remedy, ()
 
 
 def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
-    """What to change in the code, each thing once: what one change fixes for all lines, at the first of them."""
+    """Return what to change in the code, each change once; one that fixes all lines is made at the first of them."""
     fixes: dict[object, str] = {}
     for cause in sorted(causes, key=lambda cause: not cause.varies_between_runs):
         factor = find(cause.factor)
-        own = cause.script or script
-        fix = factor.fix_for(cause.site, own, cause.called)
-        fixes.setdefault((factor.name, own) if factor.fixed_once else fix, fix)
+        script_of_cause = cause.script or script
+        fix = factor.fix_for(cause.site, script_of_cause, cause.called)
+        fixes.setdefault((factor.name, script_of_cause) if factor.fixed_once else fix, fix)
     return tuple(fixes.values())
 
 
@@ -290,26 +290,26 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
 
 
 def _read(pool: RunPool, excluded: Collection[str]) -> list[str]:
-    """What reading finds at lines at which no factor was seen to enter: where one was, it was held."""
+    """Return what reading finds at lines at which no factor was seen to enter: at other lines, the factor was held."""
     entered = {one.site.key for run in pool.runs for entries in run.facts.entries.values() for one in entries}
     held = [factor.name for factor in CATALOG if factor.found_statically and not factor.held_in_part]
-    found = [one for one in _linted(_files(pool)) if (one.path, one.line) not in entered]
-    own = [one for one in found if not {*find_rule(one.rule).factors} <= {*excluded, *held}]
-    return [f"{Site(one.path, one.line).place}, which {one.reason} ({one.rule})" for one in own]
+    findings = [one for one in _linted(_files(pool)) if (one.path, one.line) not in entered]
+    unexplained = [one for one in findings if not {*find_rule(one.rule).factors} <= {*excluded, *held}]
+    return [f"{Site(one.path, one.line).place}, which {one.reason} ({one.rule})" for one in unexplained]
 
 
 def reseeded(a: Sequence[Seeded], b: Sequence[Seeded]) -> tuple[Reseeded, ...]:
-    """Calls on one line, of one process, with values that the other run did not seed with there, the first of each."""
-    found: dict[SiteKey, Reseeded] = {}
+    """Return calls on one line of one process that seed with values unlike the other run's; the first of each line."""
+    by_line: dict[SiteKey, Reseeded] = {}
     for key in dict.fromkeys((call.process, call.site.key) for call in a):
         left, right = ([call for call in calls if (call.process, call.site.key) == key] for calls in (a, b))
-        # Counted, since processes come in any order.
+        # Values are counted, since processes come in any order.
         mine, theirs = (Counter(str(call.value) for call in calls) for calls in (left, right))
         x, y = next(iter(mine - theirs), None), next(iter(theirs - mine), None)
         if x is not None and y is not None:
             call = next(call for call in left if str(call.value) == x)
-            found.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.site.source))
-    return tuple(found.values())
+            by_line.setdefault(call.site.key, Reseeded(call.what, call.site, x, y, call.site.source))
+    return tuple(by_line.values())
 
 
 def _run(pool: RunPool, number: int) -> Run:
@@ -321,17 +321,17 @@ def _measured(pool: RunPool, divergent: DivergentRuns) -> DivergentRuns:
 
 
 def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None:
-    """How far the first tensor that differs lies apart, where both runs kept it."""
+    """Return how far the first tensor that differs lies apart in two runs, where both kept it."""
     if divergent is None:
         return None
     return distance_at(_run(pool, divergent.a).path, _run(pool, divergent.b).path, divergent.divergence)
 
 
-# ---- what is said besides
+# ---- notes
 
 
 def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) -> list[str]:
-    """What runs did beside agreeing, as far as it was not what one would expect."""
+    """Return notes on what runs did that one would not expect, and on the limits of the comparison."""
     pool, space, left, request = inquiry.pool, inquiry.pool.workspace, found.left, inquiry.request
     notes = [*found.made.words, *pool.remarks]
     notes += [f"not in the copies of the working folder: {one}" for one in space.survey.lost]
@@ -342,7 +342,7 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
         agree = f"run {after.id} began with the files of run {before} and agrees with it for {after.steps} steps"
         notes.append(f"what a run leaves changes nothing: {agree}")
     if left is not None and left.divergent is not None and not left.is_outside and space.isolation == "copy":
-        read = dict.fromkeys(one.path for own in left.guilty for one in own if one.how == "read")
+        read = dict.fromkeys(one.path for group in left.guilty for one in group if one.how == "read")
         there = [shown_path(path) for path in read if os.path.isfile(path)]
         notes += [f"{listed(there, MOST_NAMED)} was there before the check: every run began with it"] if there else []
     reached = dict.fromkeys(one.what for run in pool.runs for one in run.facts.reached)
@@ -363,22 +363,22 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
 
 
 def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "file")) -> list[str]:
-    """What runs took from where no copy holds it still, each with its line."""
+    """Return the files, programs and timers that runs used and no copy holds still, each with its line."""
     notes = {(one.kind, one.what): one for run in runs for one in run.facts.outside if one.kind in kinds}
     wrote = {path for run in runs for path in run.facts.wrote}
-    said = {"file": "{}", "program": "`{}`", "timer": "the timer of {}"}
-    own = (one for one in notes.values() if one.what not in wrote)
-    return [f"{said[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in own]
+    phrases = {"file": "{}", "program": "`{}`", "timer": "the timer of {}"}
+    taken = (one for one in notes.values() if one.what not in wrote)
+    return [f"{phrases[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in taken]
 
 
 def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> list[str]:
-    """What a user should know before taking a remedy that works."""
+    """Return what a user should know before taking a remedy that works."""
     whole = found.last_trial.whole if found.last_trial is not None else []
     if remedy is None or not remedy.verified or not whole:
         return []
     pinned, notes = whole[0], []
     plain = next((run for run in inquiry.first if _is_whole(run) and not run.plan.settings), None)
-    # Of threads that train together, each has steps of its own.
+    # Threads that train together each have steps of their own.
     is_one = plain is not None and len(plain.folder.recordings()) <= plain.ranks
     if plain is not None and is_one and _is_whole(pinned) and pinned.steps != plain.steps:
         notes.append(f"with the remedy the script takes {pinned.steps} steps; in run {plain.id} it took {plain.steps}")
@@ -392,22 +392,22 @@ def _is_whole(run: Run) -> bool:
 
 
 def _seed_notes(pool: RunPool, found: Found) -> list[str]:
-    """Seeds that the script takes and does not use, where a seed may be what is missing."""
+    """Return notes on seeds that the script takes and does not use, where a missing seed may be the cause."""
     if not any(cause.fixed_together for cause in found.causes) and found.unknown is None:
         return []
     return [f"{one.reason} ({Site(one.path, one.line).place})" for one in find_seed_arguments(_files(pool))]
 
 
 def _files(pool: RunPool) -> list[str]:
-    """Of the user's program."""
+    """Return the source files of the user's program."""
     return sorted({path for run in pool.runs for path in run.facts.files})
 
 
 def with_rules(causes: Sequence[Cause], paths: Iterable[str]) -> tuple[Cause, ...]:
-    """The causes, each with the rules of `samebits lint` that say so of its line when they read the program."""
-    found = _linted(paths) if causes else ()
-    said = {(one.path, line, one.rule) for one in found for line in one.lines}
-    return tuple(replace(cause, rules=tuple(sorted(_rules_of(cause, said)))) for cause in causes)
+    """Return the causes, each with the rules of `samebits lint` that report its factor at its line."""
+    findings = _linted(paths) if causes else ()
+    reported = {(one.path, line, one.rule) for one in findings for line in one.lines}
+    return tuple(replace(cause, rules=tuple(sorted(_rules_of(cause, reported)))) for cause in causes)
 
 
 def _linted(paths: Iterable[str]) -> Sequence[Finding]:
@@ -420,7 +420,7 @@ def _rules_of(cause: Cause, said: set[tuple[str, int, str]]) -> set[str]:
 
 
 def _outside(inquiry: Inquiry, found: Found) -> list[str]:
-    """What runs carried from one to the next in other folders, where no experiment can tell whether it matters."""
+    """Return what runs left for the next one outside the folder, where no experiment can tell whether it matters."""
     runs = [run for run in inquiry.pool.runs if run.plan.begins != "left"]
     carried = {one.path: one for run in runs for one in outside(run, inquiry.folder) if one.wrote is not None}
     if found.error is not None or (found.left is not None and found.left.is_outside):
@@ -432,7 +432,7 @@ def _outside(inquiry: Inquiry, found: Found) -> list[str]:
 
 
 def _stopped(inquiry: Inquiry, found: Found) -> list[str]:
-    """What was left undone when the runs were used up."""
+    """Return what was left undone when the runs were used up or a signal came."""
     if found.signal is None:
         return [_at_the_bound(inquiry)] if found.stopped else []
     waiting = [f"not released any more: {', '.join(found.waiting)}"] if found.waiting else []
@@ -445,7 +445,7 @@ def _cut_short(pool: RunPool) -> str:
 
 
 def _interrupted(verdict: CheckVerdict, pool: RunPool, signal: int | None) -> CheckVerdict:
-    """The verdict with the signal that ended the check; as it is where none did."""
+    """Return the verdict with the signal that ended the check; unchanged where none did."""
     if signal is None:
         return verdict
     roles = tuple((number, plan.role) for number, plan in pool.cut_short)
@@ -458,7 +458,7 @@ def _at_the_bound(inquiry: Inquiry) -> str:
 
 
 def _kept_by_program(runs: Sequence[Run]) -> list[str]:
-    """What belongs to the environment and was as it is left alone where it was to be varied: by `os.exec`, mostly."""
+    """Return environment factors that were to be varied but were as in the controls: mostly because of `os.exec`."""
     alone, varied = (
         {
             (name, one.value)

@@ -1,4 +1,4 @@
-"""What one run noted besides its recording, as far as decisions rest on it."""
+"""The facts about one run on which decisions rest, read from the notes of its processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from samebits.runfolder.notes import (
 from samebits.workspace.place import is_in, read_place
 
 LAST_LINES = 8
-# How a traceback names a file.
+# How a line of a traceback that names a file begins.
 _FRAME = '  File "'
 
 
@@ -71,29 +71,29 @@ class Shown:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run noted, in the order of time.
+    """The facts that a run noted, in the order of time.
 
     Attributes:
         entries: factor → the lines at which it entered.
-        in_libraries: factors that entered on no line of the user's.
+        in_libraries: factors that entered from a library with no line of the user's; some enter on such lines, too.
         shown: factor and line → the lines that show how it enters there.
-        refusal: why a pin stopped the program, as a clause.
+        refusal: why a pin stopped the program, as a clause; empty where none did.
         stderr_tail: the last lines of its standard error.
         interpreter: the Python that ran it, in words.
-        used: what the program used of what some factors need; None where it ended before that could be noted.
+        used: which of the things that some factors need the program used; None where it ended before that was noted.
         read_lines: factor → lines at which it may enter, found by reading the user's code.
         script: path of the script that ran; empty where that is no file of the user's.
-        files: the user's own ones that were imported.
+        files: the user's own files that were imported.
         seeds: every call that seeded a generator.
-        late_seeds: factor → where a generator was seeded that had been drawn from already, in the same process.
-        early_seeds: factor → lines that had seeded others before it was drawn from, in the same process.
-        carried: what it asked for and wrote later: the next run may find it.
-        reached: what it met outside its copy of the folder.
+        late_seeds: factor → the line that seeded its generator after the same process had drawn from it.
+        early_seeds: factor → lines that had seeded any generator before the same process drew from this one.
+        carried: paths that it asked for and wrote later: the next run may find them.
+        reached: files, ports and shared memory that it met outside its copy of the folder.
         outside: files that it read, programs that it started and timers that it set, which no copy holds still.
         wrote: path → the line that wrote it first.
         commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.
-        replaced: the first of torch's operations that formulas of ours answered; empty where none did.
+        replaced: the first operation of torch that a formula of ours computed; empty where none did.
     """
 
     entries: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -122,15 +122,15 @@ class Facts:
         return self.stderr_tail[-1].strip() if self.stderr_tail else ""
 
     def has_use_for(self, name: str) -> bool:
-        """Whether a factor can have mattered, by what it needs and the program used."""
-        # Whether a loader fetches is not noted; what asks for data-workers has one.
+        """Whether a factor can have mattered: the program used all that the factor needs, or that is not known."""
+        # Whether a loader fetches is not noted: a program that asks for data-workers has one.
         return self.used is None or self.used.issuperset({*find(name).needs} - {"loader"})
 
 
 def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
-    """The facts of a run in its folder.
+    """Return the facts of a run, read from its folder.
 
-    Of what it asked for, the files count that it has `changed`; all where that is None.
+    Of the paths that it asked for, those count that it wrote or that are in `changed`; all where that is None.
     """
     processes = list(read_processes(folder))
     notes = [note for process in processes for note in process]
@@ -138,15 +138,15 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     files = {path for note in _of(Files, notes) for path in note.files}
     witnessed = [(note, _script(process)) for process in processes for note in _of(Witnessed, process)]
     started = list(_of(Started, notes))
-    # What follows `-c` nobody has typed: libraries make it up, with numbers of their pipes.
-    typed = (" ".join(one.argv) for one in started if len(one.argv) > 1 and one.argv[1] != "-c")
+    # Nobody typed what follows `-c`: libraries generate it, with the numbers of their pipes.
+    typed = (" ".join(note.argv) for note in started if len(note.argv) > 1 and note.argv[1] != "-c")
     return Facts(
         entries=_entries(witnessed),
         in_libraries=frozenset(note.factor for note, _ in witnessed if note.site is None),
         shown=_shown(note for note, _ in witnessed),
         refusal="" if refused is None else _refusal(refused),
         stderr_tail=_last_lines(folder),
-        interpreter=next((one.executable for one in started), Facts.interpreter),
+        interpreter=next((note.executable for note in started), Facts.interpreter),
         used=_used(notes),
         read_lines=_read_lines(files),
         script=next((note.script for note in _of(Observed, notes) if note.script), ""),
@@ -165,20 +165,20 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
 
 
 def apart(a: Facts, b: Facts) -> list[str]:
-    """What only one of two runs noted: commands that it started, files and ports that it met; in words.
+    """Return in words what only one of two runs noted: commands that it started, files and ports that it met.
 
     >>> apart(Facts(commands=("tool --seed 1",)), Facts(commands=("tool --seed 2",)))
     ['only one run started `tool --seed 1`', 'only one run started `tool --seed 2`']
     """
-    said = [
+    words = [
         {
-            *(f"started `{command}`" for command in own.commands),
-            *(f"met {one.path}" for one in own.carried),
-            *(f"met {one.what}" for one in own.reached),
+            *(f"started `{command}`" for command in facts.commands),
+            *(f"met {one.path}" for one in facts.carried),
+            *(f"met {one.what}" for one in facts.reached),
         }
-        for own in (a, b)
+        for facts in (a, b)
     ]
-    return [f"only one run {one}" for one in sorted(said[0] ^ said[1])]
+    return [f"only one run {one}" for one in sorted(words[0] ^ words[1])]
 
 
 def _of(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
@@ -186,16 +186,16 @@ def _of(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
 
 
 def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:
-    """Of processes that step on the same memory, each line once."""
+    """Return the lines at which several processes step on the same memory, each line once."""
     steps = [list(_of(SteppedShared, process)) for process in processes]
-    count = Counter(memory for own in steps for memory in {memory for note in own for memory in note.memory})
-    notes = (note for own in steps for note in own)
+    count = Counter(memory for stepped in steps for memory in {memory for note in stepped for memory in note.memory})
+    notes = (note for stepped in steps for note in stepped)
     lines = {note.site.key: note.site for note in notes if any(count[memory] > 1 for memory in note.memory)}
     return tuple(lines[key] for key in sorted(lines))
 
 
 def _used(notes: Sequence[Note]) -> frozenset[str] | None:
-    """Of all processes together: some of them may have ended by a signal."""
+    """Return what the processes used, but for those that a signal ended; None if none noted it and torch has a GPU."""
     noted = [note.what for note in _of(Used, notes)]
     if noted:
         return frozenset(word for what in noted for word in what)
@@ -204,36 +204,36 @@ def _used(notes: Sequence[Note]) -> frozenset[str] | None:
 
 
 def _script(notes: Iterable[Note]) -> str:
-    """The script that a process ran; empty where that is no file of the user's."""
-    # Noted when torch comes, so that a run that is ended early has it, too; and at the end.
+    """Return the script that a process ran; empty where that is no file of the user's."""
+    # Noted when torch is imported, so that a run ended early has it, too; and again at the end.
     scripts = (note.script for note in notes if isinstance(note, (Observed, Files)))
     return next((script for script in scripts if script), "")
 
 
 def _entries(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[str, tuple[Entry, ...]]:
-    """Each line once, in the order of time. A factor that entered from libraries alone is there without a line."""
-    found: dict[str, dict[SiteKey, Entry]] = {}
+    """Return factor → the lines at which it entered, each once, in the order of time; () for libraries alone."""
+    by_factor: dict[str, dict[SiteKey, Entry]] = {}
     for note, script in witnessed:
         if note.within is not None:
             continue
-        entries = found.setdefault(note.factor, {})
+        entries = by_factor.setdefault(note.factor, {})
         if note.site is not None:
             entries.setdefault(note.site.key, Entry(note.what, note.site, note.site.source, script))
-    return {name: tuple(entries.values()) for name, entries in found.items()}
+    return {name: tuple(entries.values()) for name, entries in by_factor.items()}
 
 
 def _shown(witnessed: Iterable[Witnessed]) -> dict[tuple[str, SiteKey], tuple[Shown, ...]]:
     found: dict[tuple[str, SiteKey], set[Shown]] = {}
     for note in witnessed:
-        if note.within is not None and note.site is not None:  # every worker notes the same lines
+        if note.within is not None and note.site is not None:  # each worker notes the same lines
             shown = Shown(note.what, note.site, f"{note.fix} ({note.site.place})" if note.fix else "")
             found.setdefault((note.factor, note.within), set()).add(shown)
     return {key: tuple(sorted(lines, key=lambda one: one.site.key)) for key, lines in found.items()}
 
 
 def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
-    """What one process drew from and then seeded, each with the first line that did."""
-    # What belongs to the environment was in use before any line of the program.
+    """The factors that one process first drew from and then seeded, each with the first line that seeded it."""
+    # Factors of the environment were in use before the first line of the program.
     drawn = {factor.name: factor.seeded_by for factor in CATALOG if factor.scope == "environment"}
     for note in notes:
         if isinstance(note, Witnessed):
@@ -245,7 +245,7 @@ def _late(notes: Iterable[Note]) -> Iterator[tuple[str, Site]]:
 
 
 def _early(notes: Iterable[Note]) -> Iterator[tuple[str, tuple[Site, ...]]]:
-    """What one process drew from, each with the lines that had seeded something by then."""
+    """The factors that one process drew from, each with the lines that had seeded any generator by then."""
     seeds, drawn = list[Site](), set[str]()
     for note in notes:
         if isinstance(note, Seeded):
@@ -256,9 +256,9 @@ def _early(notes: Iterable[Note]) -> Iterator[tuple[str, tuple[Site, ...]]]:
 
 
 def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple[Carried, ...]:
-    """Each path and line once, those first that look whether something is there, and not what makes it.
+    """Return each pair of a path asked for and a path written once; notes of a path to be made anew come last.
 
-    What is not known to be written by this process counts if it was written at all.
+    A path that this process is not known to have written counts if the run changed it at all.
     """
     found: dict[tuple[str, str], Carried] = {}
     for note in notes:
@@ -270,21 +270,21 @@ def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
-    """What reading the user's files finds; every run of a check has the same ones, and they are read once."""
-    changed: list[tuple[str, float]] = []
+    """Return factor → lines at which reading finds that it may enter; files that all runs share are read once."""
+    dated: list[tuple[str, float]] = []
     for path in sorted(filter(is_user_file, files)):
         with suppress(OSError):
-            changed.append((path, os.stat(path).st_mtime))
-    return _read_once(tuple(changed))
+            dated.append((path, os.stat(path).st_mtime))
+    return _read_once(tuple(dated))
 
 
 @cache
 def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
-    from samebits.lint.hash_order import find_hash_order  # nothing else needs the reader of code here
+    from samebits.lint.hash_order import find_hash_order  # only this function needs the reader of code
 
-    found = find_hash_order([path for path, _ in files])
+    findings = find_hash_order([path for path, _ in files])
     lines = defaultdict[str, list[Entry]](list)
-    for one in found:
+    for one in findings:
         for name in one.depends_on:
             lines[name].append(Entry(one.reason, Site(one.path, one.line, one.function), one.source))
     return {name: tuple(entries) for name, entries in lines.items()}
@@ -295,7 +295,7 @@ def _refusal(note: Refused) -> str:
 
 
 def _last_lines(folder: Path) -> tuple[str, ...]:
-    """The end of what was printed on stderr, its paths those of the user's own folder."""
+    """Return the last lines printed on stderr, with paths as in the user's own folder."""
     try:
         text = (folder / "stderr.log").read_text(errors="replace")
     except OSError:
@@ -311,13 +311,13 @@ def _as_at_home(folder: Path, text: str) -> str:
 
 
 def _without_ours(lines: list[str]) -> list[str]:
-    """The same without the frames of samebits' hooks, which say nothing about a script; all where it ended in one."""
+    """Return a traceback without the frames of samebits' hooks; all its lines where it ended in such a frame."""
     frames = [line for line in lines if line.startswith(_FRAME)]
     if not frames or _is_ours(frames[-1]):
         return lines
     kept, skips = [], False
     for line in lines:
-        # What stands below a frame is its source, indented further.
+        # The lines below a frame that are indented further are its source.
         skips = _is_ours(line) or (skips and line.startswith("    "))
         if not skips:
             kept.append(line)

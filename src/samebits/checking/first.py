@@ -1,4 +1,4 @@
-"""The first question: do runs agree that are left alone, and runs in which harmless things are changed?"""
+"""The first question: do runs that are left alone agree, also with runs in which harmless things are changed?"""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from samebits.runfolder.spec import RunSpec
 Answer: TypeAlias = "DivergentRuns | SamebitsError | None"
 Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
-# A choice between two falls alike in three runs once in 4 checks; in eight, with these five, once in 128.
+# A choice between two things falls alike in three runs once in 4 checks; in eight, with these five, once in 128.
 LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
-# One that begins with nothing prepared, and one that does not.
+# One run that begins with nothing prepared, and one that begins with what the first run has prepared.
 WARM_RUNS = 2
 
 
 def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
-    """Where the first runs diverge; None when they agree; an error when they cannot be judged.
+    """Return where the first runs diverge; None where they agree; an error where they cannot be judged.
 
-    The first run ends early, as soon as it shows how many steps a look has. A varied one goes on where it agrees with
-    that, and ends where it does not: what differs there is found in seconds, however long the script trains. Those that
-    are left alone to the end follow. A script that ended by itself within the look is whole.
+    The first run, a look, ends early, as soon as it shows how many steps a look has. The varied run ends soon after it
+    diverges from the look, so a difference there is found in seconds, however long the script trains. Where the two
+    agree, it goes on to the end, and the controls follow. If the script itself ends within the look, the look is whole.
     """
     (look,) = yield [plans.look_run(inquiry.request)]
     inquiry.first = [look]
@@ -42,15 +42,15 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
         inquiry.request = replace(inquiry.request, max_steps=last + 1)
     workspace, further = inquiry.pool.workspace, len(plans.first_runs(inquiry.request)) + 2 * LOOK_AGAIN_DRAWS
     if workspace.prepared and inquiry.left < WARM_RUNS + 2 * further:
-        workspace.forget_prepared()  # nothing is begun with that could not be asked about
-    found = yield from _others(inquiry, look)
+        workspace.forget_prepared()  # too few runs are left to test whether it matters
+    answer = yield from _others(inquiry, look)
     if not workspace.prepared or inquiry.left < WARM_RUNS:
-        return found
-    # Others began with what the first one had prepared: do they differ by that, or agree?
+        return answer
+    # The other runs began with what the first one had prepared: does that make a difference?
     held = plans.pinned_run(inquiry.request, inquiry.request.pinnable(), min(look.steps - 1, LOOK_AGAIN_STEPS))
     cold, warm = yield [replace(held, role="pinned, nothing prepared", begins="found"), held]
     if cold.succeeded == warm.succeeded and inquiry.compare(cold, warm) is None:
-        return found
+        return answer
     workspace.forget_prepared()
     inquiry.blames_us, inquiry.erratic, inquiry.unsteady = True, None, None
     inquiry.left_out.clear()
@@ -58,14 +58,14 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
 
 
 def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
-    """Make the remaining first runs and judge them."""
+    """Make the remaining first runs, and return the answer that they give."""
     wanted, alone = plans.first_runs(inquiry.request), inquiry.request.controls
     if inquiry.is_short:
         runs = [look]
-        found = yield from _judge_further(inquiry, runs, wanted[1:])
+        answer = yield from _judge_further(inquiry, runs, wanted[1:])
     elif inquiry.room > 1 and inquiry.left > alone:
         runs = yield from _along(inquiry, look, [wanted[alone], *wanted[:alone]])
-        found = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
+        answer = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
     else:
         (varied,) = yield [following(wanted[alone], look)]
         inquiry.first = [look, varied]
@@ -75,20 +75,20 @@ def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
         if inquiry.compare(look, varied) is not None:
             return (yield from _within_the_look(inquiry, look, varied))
         runs = []
-        for batch in inquiry.batches(wanted[:alone]):  # each ends where it leaves the one before
-            known = runs[0] if runs else varied if varied.succeeded else look
-            runs += yield [following(plan, known) for plan in batch]
+        for batch in inquiry.batches(wanted[:alone]):  # each ends soon after it diverges from an earlier run
+            earlier = runs[0] if runs else varied if varied.succeeded else look
+            runs += yield [following(plan, earlier) for plan in batch]
             inquiry.first = [look, varied, *runs]
             trouble = why_unjudgeable([varied, *runs], final=len(runs) == alone)
             if trouble is not None:
                 return trouble
         runs.append(varied)
-        found = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
-    return found or (yield from _look_again(inquiry, runs))
+        answer = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
+    return answer or (yield from _look_again(inquiry, runs))
 
 
 def _within_the_look(inquiry: Inquiry, look: Run, varied: Run) -> Asking[Answer]:
-    """The varied run differs within the look: one more that is left alone ends there, too."""
+    """Return the answer where the varied run differs within the look; one more control run ends with the look, too."""
     inquiry.is_long = True
     again = stopping_after(inquiry.request.base("control again"), look.stopped_after)
     runs = [look, varied, *(yield [following(again, look)])]
@@ -97,47 +97,47 @@ def _within_the_look(inquiry: Inquiry, look: Run, varied: Run) -> Asking[Answer]
 
 
 def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[list[Run]]:
-    """Runs side by side, the first one last: they read along in one another, and all end where two diverge."""
-    found: list[Run] = []
+    """Make runs that read along in one another, side by side, and end where two diverge; return the first one last."""
+    runs: list[Run] = []
     for batch in inquiry.batches(wanted):
-        before = tuple(str(run.path) for run in found)
-        found += yield [replace(following(plan, look), along=before) for plan in batch]
-        # The varied one says nothing without one that was left alone.
-        if len(found) > 1 and any(inquiry.compare(look, run) is not None for run in found):
+        before = tuple(str(run.path) for run in runs)
+        runs += yield [replace(following(plan, look), along=before) for plan in batch]
+        # The varied run says nothing without one that was left alone.
+        if len(runs) > 1 and any(inquiry.compare(look, run) is not None for run in runs):
             break
-    # One that was ended because of another one, but differs from none that is left, is made again: the other one may
+    # A run that was ended because of another run, but differs from none that is kept, is made again: that other run may
     # have been made again, too, or have begun its processes in another order.
-    for number, run in enumerate(list(found)):
-        others = [look, *(one for one in found if one.id != run.id)]
+    for number, run in enumerate(list(runs)):
+        others = [look, *(one for one in runs if one.id != run.id)]
         is_cut = run.stopped_after not in (None, run.plan.stop_after)
         if is_cut and all(inquiry.compare(run, one) is None for one in others):
-            (found[number],) = yield [replace(run.plan, along=None)]
-    inquiry.first = [look, *found]
-    return [*found[1:], found[0]]
+            (runs[number],) = yield [replace(run.plan, along=None)]
+    inquiry.first = [look, *runs]
+    return [*runs[1:], runs[0]]
 
 
 def _judge_whole(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunSpec]) -> Asking[Answer]:
-    """What these runs say, the varied one last, and further ones where they agree."""
-    found: Answer = why_unjudgeable([runs[-1], *runs[:-1]])
-    found = found or _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
-    found = found or (yield from _find_divergent(inquiry, runs)) or (yield from _judge_further(inquiry, runs, others))
-    if isinstance(found, DivergentRuns):
+    """Return the answer of these runs, the varied one last, and of further ones where they agree."""
+    answer: Answer = why_unjudgeable([runs[-1], *runs[:-1]])
+    answer = answer or _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
+    answer = answer or (yield from _find_divergent(inquiry, runs)) or (yield from _judge_further(inquiry, runs, others))
+    if isinstance(answer, DivergentRuns):
         whole = next((run for run in runs if run.stopped_after is None), None)
-        inquiry.learn_length(whole, found.divergence)
-    return found
+        inquiry.learn_length(whole, answer.divergence)
+    return answer
 
 
 def _judge_further(inquiry: Inquiry, runs: list[Run], wanted: Sequence[RunSpec]) -> Asking[Answer]:
-    """Further runs, each added to `runs`, as long as all agree; each ends where it leaves the first one."""
+    """Make further runs and add them to `runs`, as long as all agree; each ends soon after it leaves the first one."""
     # A script that fails once more is not run a third time.
     batches = inquiry.batches(wanted) if runs[0].succeeded else [[plan] for plan in wanted]
     for number, batch in enumerate(batches, 1):
-        made = yield [following(plan, runs[0]) for plan in batch]
-        runs += made
-        inquiry.first += made
-        found = why_unjudgeable(runs, final=number == len(batches)) or (yield from _find_divergent(inquiry, runs))
-        if found is not None:
-            return found
+        further = yield [following(plan, runs[0]) for plan in batch]
+        runs += further
+        inquiry.first += further
+        answer = why_unjudgeable(runs, final=number == len(batches)) or (yield from _find_divergent(inquiry, runs))
+        if answer is not None:
+            return answer
     return None
 
 
@@ -146,9 +146,9 @@ def _controls(runs: Sequence[Run]) -> list[Run]:
 
 
 def earliest(runs: Sequence[Run], compare: Compare) -> DivergentRuns | None:
-    """Where the first of these runs and another one diverge soonest."""
-    found = [_apart_at(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
-    return min(found, key=lambda divergent: divergent.divergence.position, default=None)
+    """Return where the first of these runs and another one diverge soonest; None where it agrees with all others."""
+    divergences = [_apart_at(runs[0], run, place) for run in runs[1:] if (place := compare(runs[0], run)) is not None]
+    return min(divergences, key=lambda divergent: divergent.divergence.position, default=None)
 
 
 def _apart_at(a: Run, b: Run, place: Divergence) -> DivergentRuns:
@@ -156,7 +156,7 @@ def _apart_at(a: Run, b: Run, place: Divergence) -> DivergentRuns:
 
 
 def _find_divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
-    """Runs treated alike are asked first: where they diverge, nothing that is varied is to blame."""
+    """Return where these runs diverge: controls first, since no varied factor is to blame where they diverge."""
     controls = _controls(runs)
     divergent = _blaming(inquiry, earliest(controls, inquiry.compare))
     if divergent is not None:
@@ -168,39 +168,39 @@ def _find_divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns |
 
 
 def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns | None:
-    """The same; where one of them fails that was left alone, failing under treatment is not our doing."""
+    """Return `divergent`; where an untreated run of it failed, note that failures under treatment are not ours."""
     if divergent is not None:
         inquiry.blames_us = divergent.divergence.stream != "outcome"
     return divergent
 
 
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
-    """Runs may be alike by luck: further ones show a choice between two in 99 of 100 checks.
+    """Make further runs, as runs may agree by luck: a choice between two things then shows in 99 of 100 checks.
 
-    A small set comes out in the same order: where the code orders one, others are tried. Threads take turns in one
-    order, to the end, and in its reverse. A choice without a seed falls the same way, and so does an autotuner's: where
-    the varied run was seen to ask for one, more are left alone. What is varied here counts as varied in all that
-    follows.
+    A small set may keep its order by luck: where the code depends on one, more orders are tried. Threads are made to
+    take turns in one order, in a run to the end, and in the reverse order. An unseeded choice, or an autotuner's, may
+    fall the same way: where the watched run asked for one, more runs are left alone. Factors that are varied here count
+    as varied in all that follows.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
     read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
     chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
-    seen = [one.name for one in CATALOG if one.may_stall and facts.entries.get(one.name)]
+    seen = [factor.name for factor in CATALOG if factor.may_stall and facts.entries.get(factor.name)]
     seen = [name for name in seen if inquiry.left and name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in (0, 1) if chosen]
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     asked = [find(name) for name, lines in facts.entries.items() if lines and name not in request.pins]
-    if any(one.is_random or (one.selects_algorithm and facts.has_use_for(one.name)) for one in asked):
+    if any(factor.is_random or (factor.selects_algorithm and facts.has_use_for(factor.name)) for factor in asked):
         others += [request.base("control again")] * LOOK_AGAIN_DRAWS
     others = [stopping_after(plan, last) for plan in others]
-    # Threads may start late.
+    # These runs go to the end, as threads may start late.
     others += [following(plans.varied_alone_run(inquiry.request, [name], 1), runs[0]) for name in seen]
     for batch in inquiry.batches(others[: inquiry.left]):
-        made = yield from inquiry.runs_of(batch)
-        inquiry.first += made if last is None else []
-        for run in made:
+        further = yield from inquiry.runs_of(batch)
+        inquiry.first += further if last is None else []
+        for run in further:
             place = inquiry.compare(runs[0], run)
             if place is not None:
                 return inquiry.erratic or _apart_at(runs[0], run, place)
@@ -208,9 +208,9 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
 
 
 def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Run, ...]]:
-    """Runs to the end, where others diverge in what else happened: do they agree in what was trained?
+    """Return runs to the end, where runs diverge in what else happened, to see if they agree in what was trained.
 
-    Those of the first runs that came to their end serve; the others are made again, as many as for a verdict of "same".
+    First runs that went to their end are used; the others are made again, as many as for a verdict of "same".
     """
     compare, runs = inquiry.pool.compare_trained, [run for run in inquiry.first if run.stopped_after is None]
     made = [(run.plan.role, run.plan.settings) for run in runs]

@@ -1,7 +1,7 @@
-"""What a run leaves for the next one: one short run in the folder that a whole run has left, as an experiment.
+"""The experiment with what a run leaves for the next one: a short run in the folder that a whole run has left.
 
-It is made where the recording shows that the script asked for a path which it wrote later. Every other run of a check
-begins in a folder of its own, so that runs are alike whatever they leave.
+The run is made where the recording shows that the script asked for a path which it wrote later. Every other run of a
+check begins in a folder of its own, so that runs are alike whatever they leave.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from samebits.runfolder.notes import Carried
 from samebits.workspace.place import is_in
 
 FACTOR = "files-left-behind"
-# So many steps more than were done when the script last asked for something that it had not written yet.
+# How many steps the run goes on after the script last asked for something that it had not written yet.
 STEPS = 20
 _ASKED = {
     "read": "reads {path} (an earlier run wrote it{where})",
@@ -32,18 +32,18 @@ _ASKED = {
 
 @dataclass
 class LeftBehind:
-    """What the experiment has shown.
+    """The result of the experiment.
 
     Attributes:
         base: runs that began in a folder of their own, and agree.
-        after: those that began in the folder that the first of them has left.
-        divergent: one of each, where they differ; None where they agree.
-        unsteady: two that began alike and still differ; then the experiment says nothing, and this has to be
-            explained.
-        guilty: what was carried from one to the next, line by line.
+        after: runs that began in the folder that the first run of `base` has left.
+        divergent: one run of each kind, where the two kinds differ; None where they agree.
+        unsteady: two runs that began alike and still differ; then the experiment says nothing, and this difference has
+            to be explained.
+        guilty: what was carried from one run to the next and matters, line by line.
         is_outside: the files lie outside the folder, so no run could be kept from them.
-        chance: that what they have left does nothing, and runs came out so anyway.
-        limit: below which that has to be.
+        chance: that the files left behind do nothing, and the runs came out like this by luck.
+        limit: the chance must be below this.
     """
 
     base: list[Run] = field(default_factory=list)
@@ -57,8 +57,8 @@ class LeftBehind:
 
     @property
     def causes(self) -> list[Cause]:
-        """Each line that asks needs one fix."""
-        return [self._cause(own) for own in self.guilty if self.divergent is not None]
+        """The causes: one for each line that asks, as each needs one fix."""
+        return [self._cause(group) for group in self.guilty if self.divergent is not None]
 
     def _cause(self, own: Sequence[Carried]) -> Cause:
         first = own[0]
@@ -78,61 +78,61 @@ class LeftBehind:
 
 
 def described(one: Carried, count: int = 1) -> str:
-    """`reads cache.pt (an earlier run wrote it at train.py:7)`."""
+    """Return a clause such as `reads cache.pt (an earlier run wrote it at train.py:7)`."""
     where = "" if one.wrote is None or one.wrote.key == one.asked.key else f" at {one.wrote.place}"
     asks = _ASKED[one.how].format(path=shown_path(one.path), written=os.path.basename(one.written), where=where)
     return f"{asks}{f', and {count - 1} more' if count > 1 else ''}"
 
 
 def outside(run: Run, folder: str) -> list[Carried]:
-    """What a run has carried in other folders."""
+    """Return what a run has carried in other folders than the working folder."""
     return [one for one in run.facts.carried if not is_in(one.written, folder)]
 
 
 def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | None]:
-    """Whether a run does something else where one of these, which agree, was; None if it need not be asked."""
+    """Test whether a run differs in the folder that one of these agreeing runs has left; None if no test is needed."""
     kept = next((run for run in base if run.id == inquiry.pool.workspace.left_by), None)
-    carried = [] if kept is None else [one for one in kept.facts.carried if is_in(one.written, inquiry.folder)]
+    carried = [] if kept is None else [note for note in kept.facts.carried if is_in(note.written, inquiry.folder)]
     if kept is None or not carried or not inquiry.left:
         return None
     spec = replace(
         kept.plan, role=f"in what run {kept.id} left", begins="left", keeps=False, follow=None, along=None,
         look_seconds=None,
     )  # fmt: skip
-    spec = stopping_after(spec, max(one.step for one in carried) + STEPS)
+    spec = stopping_after(spec, max(note.step for note in carried) + STEPS)
     (after,) = yield [spec]
     others = [run for run in base if run is not kept]
     place = inquiry.compare(kept, after)
     if place is None:
         return LeftBehind([kept, *others], [after])
-    # The others only say something about this place if they came to it.
+    # The other runs say something about this place only if they reached it.
     others = [run for run in others if run.stopped_after is None or run.steps > place.step]
     divergent = DivergentRuns(kept.id, after.id, place)
-    found = LeftBehind([kept, *others], [after], divergent, limit=limit_after(inquiry.failures))
-    own = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
+    result = LeftBehind([kept, *others], [after], divergent, limit=limit_after(inquiry.failures))
+    fresh = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
     draws, released = list[Draw](), (FACTOR, 1)
-    while found.chance >= found.limit and inquiry.left:
+    while result.chance >= result.limit and inquiry.left:
         lots = [inquiry.luck.choice([released, HELD]) for _ in range(inquiry.room)]
-        runs = yield [own if lot == HELD else spec for lot in lots]
+        runs = yield [fresh if lot == HELD else spec for lot in lots]
         for lot, run in zip(lots, runs, strict=True):
-            again = inquiry.compare(kept, run)
+            divergence = inquiry.compare(kept, run)
             is_after = lot == released
-            seen, expected = again and again.position, place.position if is_after else None
-            if seen != expected:
+            position, expected = divergence and divergence.position, place.position if is_after else None
+            if position != expected:
                 inquiry.failures += 1
                 like = after if is_after else kept
                 where = inquiry.compare(like, run)
-                found.unsteady = None if where is None else DivergentRuns(like.id, run.id, where)
-                return replace(found, divergent=None)
-            (found.after if is_after else found.base).append(run)
+                result.unsteady = None if where is None else DivergentRuns(like.id, run.id, where)
+                return replace(result, divergent=None)
+            (result.after if is_after else result.base).append(run)
             draws.append(Draw({HELD: 0.5, released: 0.5}, lot, lot if is_after else UNCHANGED))
-        found.chance = chance_changed(FACTOR, draws, {released: released})
-    found.guilty = [_read(own, after) for own in (yield from _lines(inquiry, kept, after, carried))]
-    return found
+        result.chance = chance_changed(FACTOR, draws, {released: released})
+    result.guilty = [_read(group, after) for group in (yield from _lines(inquiry, kept, after, carried))]
+    return result
 
 
 def _read(own: list[Carried], after: Run) -> list[Carried]:
-    """The same; first the lines that read in the later run what was only asked for in the first one."""
+    """Return the notes, with the later run's reads of the same paths in front, and in place of notes at their lines."""
     wrote = {one.path: one.wrote for one in own}
     reading = [
         replace(one, wrote=wrote[one.path]) for one in after.facts.carried if one.how == "read" and one.path in wrote
@@ -141,35 +141,35 @@ def _read(own: list[Carried], after: Run) -> list[Carried]:
 
 
 def _lines(inquiry: Inquiry, kept: Run, after: Run, carried: Sequence[Carried]) -> Asking[list[list[Carried]]]:
-    """The lines that ask for something which matters; all of them where none does so by itself."""
+    """Return the lines whose paths matter, grouped by their paths; all in one group where none matters by itself."""
     lines: dict[tuple[str, int], list[Carried]] = {}
     for one in sorted(carried, key=lambda one: one.step):
         lines.setdefault(one.asked.key, []).append(one)
     by_paths: dict[frozenset[str], list[Carried]] = {}
-    for own in lines.values():  # those that ask for the same paths are asked about together
-        by_paths.setdefault(frozenset(one.path for one in own), []).extend(own)
+    for group in lines.values():  # lines that ask for the same paths are tested together
+        by_paths.setdefault(frozenset(one.path for one in group), []).extend(group)
     groups = list(by_paths.values())
     if len(groups) < 2 or inquiry.left < len(groups):
         return groups
     guilty = []
-    for own in groups:
-        paths = tuple(dict.fromkeys(map(_brought, own)))
+    for group in groups:
+        paths = tuple(dict.fromkeys(map(_brought, group)))
         (run,) = yield [replace(after.plan, role=f"with {shown_path(paths[0].rstrip(os.sep))} left", brought=paths)]
-        # A part may fail where the whole does not: then nobody would ever meet that part alone.
+        # A part of the files may make a run fail where all of them do not: nobody would ever meet that part alone.
         if inquiry.compare(kept, run) is not None and run.succeeded == after.succeeded:
-            guilty.append(own)
+            guilty.append(group)
     return guilty or [list(carried)]
 
 
 def _brought(one: Carried) -> str:
-    """What of it matters to that line: of a folder, only that it is there; what is in it is asked for by itself."""
+    """Return the path to leave for a line: of a folder, only that it exists, as its files are asked for separately."""
     return {"listed": one.written, "read": one.path}.get(one.how, f"{one.path}{os.sep}")
 
 
 def first_run_effect(inquiry: Inquiry, first: Run) -> Asking[LeftBehind | None]:
-    """Whether only the first run differs, which met no files of its own outside the folder: then these are suspected.
+    """Suspect the files outside the folder where only the first run differs, which met none of its own there.
 
-    Nobody takes them away, so no experiment can show it.
+    Nobody removes these files, so no experiment can show it. Returns None where they are not suspected.
     """
     carried = outside(first, inquiry.folder)
     if not carried or inquiry.left < 2:

@@ -1,8 +1,8 @@
-"""Which line it is: a factor whose guilt is known is changed at some of its lines only.
+"""The search for guilty lines: a factor that is known to be guilty is changed at some of its lines only.
 
-Generators that a seed fixes need one fix, however many lines draw from them: what counts is the first line
-that matters, because a seed before it fixes all that follow. Found by halving the lines in the order of time. Where
-each line needs a fix (a listing, a clock), an innocent half costs one run.
+A generator that a seed fixes needs one fix, however many lines draw from it: only the first line that matters counts,
+because a seed before it fixes all that follow. This line is found by halving the lines in the order of time. Where
+each line needs a fix of its own (a listing, a clock), an innocent half costs one run.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from samebits.checking.inquiry import Asking
 from samebits.checking.suspects import Suspect
 from samebits.factors.catalog import find
 
-# Runs for telling the lines of one factor apart; what is left together then is named together.
+# The most runs for telling the lines of one factor apart; lines not told apart by then are named together.
 MOST_RUNS = 12
 
 
 @dataclass(frozen=True)
 class GuiltyLine:
-    """One fix: a line, and the lines the same change covers.
+    """A line that needs a fix, and the lines that the same change covers.
 
     Attributes:
         entry: the line; None where the factor entered in libraries only.
@@ -34,12 +34,12 @@ class GuiltyLine:
 
 
 def unsearched_line(entries: Sequence[Entry]) -> list[GuiltyLine]:
-    """What can be said without any further run: the first line, and all others as its company."""
+    """Return what is known without any further run: the first line, and all others as its company."""
     return [GuiltyLine(entries[0], tuple(entries[1:]))] if entries else [GuiltyLine(None)]
 
 
 def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
-    """The lines to fix, the first one first."""
+    """Return the lines to fix, the first one first."""
     entries, search = suspect.baseline.entries(suspect.name), _LineSearch(suspect)
     if not entries or (len(entries) == 1 and not search.is_in_libraries):
         return unsearched_line(entries)
@@ -57,17 +57,17 @@ class _LineSearch:
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
     def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
-        """A seed in one script fixes nothing in another one that it starts."""
+        """Return the first guilty line of each script: a seed in one fixes nothing in another script that it starts."""
         scripts = list(dict.fromkeys(entry.script for entry in entries))
-        found: list[GuiltyLine] = []
+        guilty: list[GuiltyLine] = []
         for script in scripts:
-            own = [entry for entry in entries if entry.script == script]
-            if len(scripts) == 1 or (yield from self._diverge(own)):
-                found.append((yield from self._first_of(own)))
-        return found or [GuiltyLine(None, tuple(entries))]
+            of_script = [entry for entry in entries if entry.script == script]
+            if len(scripts) == 1 or (yield from self._diverge(of_script)):
+                guilty.append((yield from self._first_of(of_script)))
+        return guilty or [GuiltyLine(None, tuple(entries))]
 
     def _first_of(self, entries: Sequence[Entry]) -> Asking[GuiltyLine]:
-        """The first line that matters: changing all lines up to it makes runs diverge, without it they agree."""
+        """Return the first line that matters: changing all lines up to it makes runs diverge, without it they agree."""
         low, high = 0, len(entries)
         if not (yield from self.matter(entries)):
             return GuiltyLine(None, tuple(entries))
@@ -81,7 +81,7 @@ class _LineSearch:
         return GuiltyLine(entries[high - 1], tuple(entries[high:]))
 
     def among(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
-        """These make runs diverge together: which do alone? Lines of one function are separated last."""
+        """Return which of these lines, guilty together, are guilty alone; lines of one function are separated last."""
         functions: dict[tuple[str, str], list[Entry]] = {}
         for entry in entries:
             functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
@@ -93,15 +93,15 @@ class _LineSearch:
             for half in halves:
                 if (yield from self._diverge(half)):
                     guilty.append(half)
-        if not guilty:  # only together
+        if not guilty:  # they matter only together
             return unsearched_line(entries)
-        found: list[GuiltyLine] = []
+        lines: list[GuiltyLine] = []
         for half in guilty:
-            found += yield from self.among(half)
-        return found
+            lines += yield from self.among(half)
+        return lines
 
     def matter(self, entries: Sequence[Entry]) -> Asking[bool]:
-        """Whether the user's lines make runs diverge, and not what libraries do by themselves."""
+        """Whether the user's lines make runs diverge, and not only what libraries do by themselves."""
         return not self.is_in_libraries or (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:

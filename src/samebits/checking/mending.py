@@ -1,4 +1,4 @@
-"""A patch for the confirmed causes, and its proof: the same check of the patched script, in copies that hold it."""
+"""A patch for the confirmed causes, and its proof: the same check of the patched script, in copies with the patch."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from samebits.fixing.edits import NoCureError, Original, original, write_all
 from samebits.fixing.patch import Draft, Unmended, patch
 from samebits.runfolder.notes import Observed, read_notes
 
-# How many patches are tried: the way that fits a script best may not be enough, and a cause may hide another one.
+# How many patches are tried: the edit that fits a script best may not be enough, and one cause may hide another.
 MOST_PROOFS = 3
 Checked = tuple[CheckVerdict, "Mending"]
-# Checks with some files replaced, in a folder of its own.
+# Makes a check in a folder of its own, with some files replaced.
 CheckAgain = Callable[[Path, CheckRequest, Mapping[str, bytes]], Checked]
 
 
 @dataclass(frozen=True)
 class Mending:
-    """What a check knows that a patch is made from.
+    """The findings of a check that a patch is made from.
 
     Attributes:
         wanted: the confirmed causes.
         left: causes that were not confirmed.
-        files: as the command found them.
+        files: the sources of the program, as the command found them.
     """
 
     wanted: tuple[Wanted, ...] = ()
@@ -57,12 +57,12 @@ def _nothing(path: str) -> Original:
 
 
 def mending_of(pool: RunPool, verdict: CheckVerdict) -> Mending:
-    """What can be mended of what a check found, as long as its copy of the folder is there."""
+    """Return what can be mended of a check's causes, as long as its copy of the folder is there."""
     if verdict.kind != "different" or not verdict.causes:
         return Mending()
     facts = [run.facts for run in pool.runs]
-    script = next((own.script for own in facts if own.script), "")
-    early = {name: sites for own in reversed(facts) for name, sites in own.early_seeds.items()}
+    script = next((noted.script for noted in facts if noted.script), "")
+    early = {name: sites for noted in reversed(facts) for name, sites in noted.early_seeds.items()}
     threads = _threads(run.path for run in pool.runs if not run.plan.settings)
     wanted = [
         Wanted(
@@ -80,46 +80,46 @@ def mending_of(pool: RunPool, verdict: CheckVerdict) -> Mending:
         if one.confirmed
     ]
     left = [Unmended(one.factor, one.site, "it is not confirmed") for one in verdict.causes if not one.confirmed]
-    paths = sorted({path for own in facts for path in own.files})
+    paths = sorted({path for noted in facts for path in noted.files})
     return Mending(tuple(wanted), tuple(left), _read_all(pool, wanted, paths))
 
 
 def _noted(cause: Cause) -> Site | None:
-    """The line of a cause, as it was when it ran."""
+    """Return the line of a cause, with its text as it was when it ran."""
     return None if cause.site is None else replace(cause.site, noted=cause.source or cause.site.noted)
 
 
 def _threads(runs: Iterable[Path]) -> int:
-    """How many torch computed with where it was left alone."""
+    """Return how many threads torch computed with in runs left alone; 0 where that is not known."""
     notes = (note for path in runs for note in read_notes(path, Observed))
     values = [note.factors["cpu-threads"].value for note in notes if "cpu-threads" in note.factors]
     return next((int(value) for value in values if value.isdigit()), 0)
 
 
 def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> Sources:
-    """The program's files, read at once: the copy of the folder goes with the check."""
-    known = dict[str, Original | NoCureError]()
+    """Read all files of the program now: the copy of the folder is removed with the check."""
+    files = dict[str, Original | NoCureError]()
     for one in wanted:
         sites = [site for site in (one.site, one.late, *one.others, *one.early) if site is not None]
         for path in dict.fromkeys([*paths, one.script, *(site.path for site in sites)]):
-            if path and path not in known:
+            if path and path not in files:
                 try:
-                    known[path] = file_of(pool, path)
-                    known[os.path.realpath(path)] = known[path]
+                    files[path] = file_of(pool, path)
+                    files[os.path.realpath(path)] = files[path]
                 except NoCureError as error:
-                    known[path] = error
+                    files[path] = error
 
     def read(path: str) -> Original:
-        found = known.get(path, NoCureError(f"{path} was not read"))
-        if isinstance(found, NoCureError):
-            raise found
-        return found
+        file = files.get(path, NoCureError(f"{path} was not read"))
+        if isinstance(file, NoCureError):
+            raise file
+        return file
 
     return Sources(read, paths)
 
 
 def file_of(pool: RunPool, path: str) -> Original:
-    """A file of the user's, as the command found it; NoCureError where it must not be edited, or cannot."""
+    """Return a file of the user's as the command found it; raise NoCureError where it must not or cannot be edited."""
     real, folder = os.path.realpath(path), pool.workspace.folder
     if not path.startswith(os.sep):
         raise NoCureError(f"{path} is no file")
@@ -135,12 +135,12 @@ def file_of(pool: RunPool, path: str) -> Original:
 
 
 def patched(found: Checked, request: CheckRequest, home: Path, check_again: CheckAgain) -> CheckVerdict:
-    """The verdict that a check in this folder found, with a patch; proved and applied, where that was asked for."""
+    """Return the verdict of a check with a patch, which is proved and applied where that was asked for."""
     verdict, mending = found
     draft = patch(mending.wanted, mending.files)
     is_asked = bool(request.patch) and verdict.kind == "different"
     if not is_asked:
-        # What fails with the cause held still may fail with the patch, too.
+        # A script that fails with the cause held still may fail with the patch, too.
         is_usable = verdict.remedy is None or not verdict.remedy.failure
         is_offered = draft.changes and verdict.unknown is None and is_usable
         return replace(verdict, patch=_record(draft, mending)) if is_offered else verdict
@@ -162,7 +162,7 @@ def patched(found: Checked, request: CheckRequest, home: Path, check_again: Chec
 def _proved(
     draft: Draft, mending: Mending, request: CheckRequest, home: Path, check_again: CheckAgain
 ) -> tuple[Patch, Draft, CheckVerdict]:
-    """The patch with which the script repeats, or else the last one that was tried, and what the check of it said."""
+    """Return the patch with which the script repeats, or else the last one tried, its draft, and the verdict on it."""
     attempt = 0
     for number in range(1, MOST_PROOFS + 1):
         pins = in_order({one.factor for one in draft.cannot if not find(one.factor).by_folder})
@@ -207,7 +207,7 @@ def _record(draft: Draft, mending: Mending) -> Patch:
 
 
 def _composed(first: Draft, then: Draft) -> Draft:
-    """What two patches do, one after the other."""
+    """Return a draft that does what two drafts do, one after the other."""
     changes = {one.path: one for one in first.changes}
     for one in then.changes:
         before = changes[one.path].before if one.path in changes else one.before

@@ -1,13 +1,13 @@
-"""Which operation it is: two plans that diverge in some step are run again, with every operation of that step recorded.
+"""The search for the operation: runs under two plans that diverge in a step are repeated, with its operations recorded.
 
     recorded    one run under the first plan
     followed    runs under the second plan that read along, until one diverges from the recorded run
     kept        one more run under the first plan that keeps the operands of the operation at which they diverged
 
-On the CPU the run that reads along keeps its own operands. On an accelerator it notes the place alone, because copies
-of all that any operation writes to need more memory than there may be; there it is run again, too.
+On the CPU the run that reads along keeps its own operands. On an accelerator it notes only the place, because copies of
+everything that an operation writes to may need more memory than there is; there this run is repeated, too.
 
-Then the operands of both are compared bit by bit, and the operation is called again and again on them by itself.
+Then the operands of both runs are compared bit by bit, and the operation alone is called on them again and again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from samebits.runfolder.spec import OpWindow, RunSpec
 MAX_PAIRS = 5
 WIDER = 8
 FAR = 100
-# How often a run that has diverged is made again to keep its operands: a race may come out alike the next time.
+# How often a run that has diverged is made again to keep its operands: a race may not show the next time.
 KEPT_AGAIN = 2
 
 Place = tuple[int, int, int]
@@ -46,29 +46,29 @@ def find_origins(pool: RunPool, a: RunSpec, b: RunSpec, step: int, most: int = 1
 
     To find one more, both runs are given the first run's results at every origin found so far, and continue from there.
     """
-    window, found = _window(pool, a, b, step)
+    window, origin = _window(pool, a, b, step)
     grafts: tuple[str, ...] = ()
     places = set()
-    while found is not None and (key := _key(found.first.place)) not in places:
-        yield found
+    while origin is not None and (key := _key(origin.first.place)) not in places:
+        yield origin
         places.add(key)
-        if len(places) >= most or found.operands is None or found.first.place.finding == "control flow":
+        if len(places) >= most or origin.operands is None or origin.first.place.finding == "control flow":
             return
-        grafts = (*grafts, str(found.operands))
-        found = _in_window(pool, a, b, replace(window, grafts=grafts))
+        grafts = (*grafts, str(origin.operands))
+        origin = _in_window(pool, a, b, replace(window, grafts=grafts))
 
 
 def _window(pool: RunPool, a: RunSpec, b: RunSpec, step: int) -> tuple[OpWindow, Origin | None]:
-    """The first origin, and the window of steps in which it lies."""
+    """Return the window of steps in which the first origin lies, and that origin."""
     window = OpWindow(step, step)
-    found = _in_window(pool, a, b, window)
-    while found is not None and window.first > 0 and _came_from_before(found):
-        # What arrives different was made before the window: look further back, and where that is not far, to the start.
+    origin = _in_window(pool, a, b, window)
+    while origin is not None and window.first > 0 and _came_from_before(origin):
+        # An input that arrives different was made before the window: look further back, and to the start where it is near.
         if window.first < step and step > FAR:
             break
         window = replace(window, first=max(0, step - WIDER) if window.first == step else 0)
-        found = _in_window(pool, a, b, window) or found
-    return window, found
+        origin = _in_window(pool, a, b, window) or origin
+    return window, origin
 
 
 def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origin | None:
@@ -94,7 +94,7 @@ def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origi
 
 
 def _recorded(pool: RunPool, plan: RunSpec) -> Run:
-    """A run with all operations of its window; RecordingEndedError where it has not."""
+    """Make a run that records all operations of its window; raise RecordingEndedError where it did not."""
     run = pool.run(plan)
     if run.trouble is not None:
         raise RecordingEndedError(run.trouble.message, run.trouble.hint)
@@ -104,9 +104,9 @@ def _recorded(pool: RunPool, plan: RunSpec) -> Run:
 def _with_operands(
     pool: RunPool, plan: RunSpec, recorded: Run, followed: Run, places: dict[int, OpDivergence]
 ) -> tuple[Run, SamebitsError | None]:
-    """The run that diverged, or one that diverges at the same place and has kept its operands there.
+    """Return the run that diverged, or one that diverges at the same place and has kept its operands there.
 
-    Also why it could keep none, where its recording ended before the run did.
+    The second value says why no operands could be kept, where a recording ended before its run did.
     """
     wanted = {rank: _key(place) for rank, place in places.items()}
     kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
@@ -126,10 +126,10 @@ def _with_ops(plan: RunSpec, spec: OpWindow, role: str) -> RunSpec:
 
 
 def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
-    """Rank → where it parts."""
-    found = op_divergences(a.folder.recordings(), b.folder.recordings())
-    # Of one rank's processes the first one is the training.
-    return {place.rank: place for place in reversed(found)}
+    """Return rank → the operation at which it diverges."""
+    divergences = op_divergences(a.folder.recordings(), b.folder.recordings())
+    # The first process of a rank is the training.
+    return {place.rank: place for place in reversed(divergences)}
 
 
 def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
@@ -137,12 +137,12 @@ def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
     producers = {} if call is None else call.producers
     if place.finding == "op":
         # An operation that changed memory that was never written is not to blame for what it found there.
-        on_ranks = next((one for one in producers.values() if one.uninitialized), None)
-        return OriginOnRank(place, on_ranks)
+        producer = next((one for one in producers.values() if one.uninitialized), None)
+        return OriginOnRank(place, producer)
     if place.finding != "input" or place.reordered:
         return OriginOnRank(place)
     arrived = [producers[name] for name in place.names if name in producers]
-    # Collectives work in buffers of their own, and hand over with a copy into what they were given.
+    # Collectives work in buffers of their own, and copy the results into the tensors that they were given.
     arrived += [one for one in producers.values() if is_collective(one.op)]
     return OriginOnRank(place, arrived[0] if arrived else None)
 
@@ -161,13 +161,13 @@ def _call(run: Run, key: Place) -> KeptCall | None:
 
 
 def _came_from_before(origin: Origin) -> bool:
-    """Whether what differed first was neither made in the window nor by a collective."""
+    """Whether the first difference is an input that neither an operation of the window nor a collective made."""
     first = origin.first
     return first.place.finding == "input" and first.producer is None and not first.place.reordered
 
 
 def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) -> Origin:
-    """By how much the results differ, whether the inputs are truly equal, and what replaying shows."""
+    """Return the origin with how far the results differ, if the inputs are truly equal, and what replaying shows."""
     place = origin.first.place
     key = _key(place)
     call_a, call_b = _call(a, key), _call(b, key)
@@ -191,7 +191,7 @@ def _measured(origin: Origin, b: Run, a: Run, earlier: dict[int, OpDivergence]) 
 
 
 def _changed_inputs(a: KeptCall, b: KeptCall) -> tuple[str, ...]:
-    """Inputs whose bits differ although every recorded operation before agreed: something wrote there unseen."""
+    """Return inputs whose bits differ although every recorded operation before agreed: something wrote there unseen."""
     labels, write_only = b.labels, b.write_only
     names = [f"in.{i}" for i in range(len(labels))]
     return tuple(

@@ -1,7 +1,7 @@
-"""Runs that diverge with everything pinned: do they agree where a factor is held whole, as `samebits run` holds it?
+"""The experiment for runs that diverge with everything pinned: do they agree with a factor held as `samebits run` does?
 
-A check leaves free what it cannot hold without moving something else, such as addresses: whatever is treated moves
-them, so they could be taken for another factor's doing. Where no factor can be accused, that is no matter any more.
+A check leaves free what it cannot hold without changing something else, such as addresses: every treatment changes
+them, so their effect could be taken for another factor's. Where no factor can be accused, that does not matter.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FIRST_RUNS, ENOUGH_ALONE = 2, 3
 
 @dataclass
 class WholePin:
-    """What agrees once a factor is held whole.
+    """The experiment in which one factor is held whole, and its runs.
 
     Attributes:
-        limit: below which chance it is guilty.
+        limit: the factor is guilty if the chance is below this.
         divergent: two runs in which it was held in part.
         base: runs in which it was held whole; they agree.
         classes: runs in which it was held in part, those with the same bits together.
@@ -43,26 +43,26 @@ class WholePin:
 
     @property
     def chance(self) -> float:
-        """That lots would have fitted so well by luck."""
-        results = {run.id: number for number, own in enumerate(self.classes) for run in own}
+        """The chance that lots fit the results this well by luck."""
+        results = {run.id: number for number, group in enumerate(self.classes) for run in group}
         return chance_left_alone(self.factor, draws_of(self.lots, results), {})
 
     @property
     def partly(self) -> list[Run]:
-        """Runs in which it was held in part, as they were made."""
+        """The runs in which it was held in part, in the order in which they were made."""
         return [run for _, drawn, run in self.lots if drawn != HELD]
 
     @property
     def cause(self) -> Cause:
         """The factor, with the first line at which it may enter."""
-        own, lines = find(self.factor), self.base[0].facts.read_lines.get(self.factor, ())
+        factor, lines = find(self.factor), self.base[0].facts.read_lines.get(self.factor, ())
         ids = tuple(run.id for run in self.base), tuple(run.id for run in self.partly)
         strays = len(self.partly) - max(map(len, self.classes), default=0)
         return Cause(
             self.factor,
             lines[0].site if lines else None,
-            own.varies_between_runs,
-            own.explanation,
+            factor.varies_between_runs,
+            factor.explanation,
             Evidence(*ids, strays, self.chance, self.limit, diverged=True),
             called=lines[0].what if lines else "",
             likely=bool(lines),
@@ -71,7 +71,7 @@ class WholePin:
         )
 
     def tried(self, divergent: DivergentRuns | None) -> Remedy | None:
-        """The remedy `samebits run`; `divergent` is where its runs still diverge."""
+        """Return the remedy `samebits run`, None where it was not tried; `divergent` is where its runs still diverge."""
         if not self.remedy:
             return None
         ids = tuple(run.id for run in self.remedy)
@@ -88,7 +88,7 @@ class WholePin:
 
 
 def whole_pin(round_: Round) -> Asking[WholePin | None]:
-    """The factor that fixes it as soon as it is held whole; None where there is none, or the baseline agrees."""
+    """Return the factor that makes runs agree when it is held whole; None if there is none, or the baseline agrees."""
     baseline, inquiry = round_.baseline, round_.inquiry
     unsteady = inquiry.unsteady
     partly = [factor.name for factor in CATALOG if factor.held_in_part and factor.name in baseline.plan.named("pinned")]
@@ -103,13 +103,13 @@ def whole_pin(round_: Round) -> Asking[WholePin | None]:
         inquiry.failures += 1
         return None
     if inquiry.left >= FIRST_RUNS:
-        own = replace(plans.remedy_run(inquiry.request, settings_for(None)), as_run=True)
-        found.remedy = yield from inquiry.runs_of([own] * FIRST_RUNS)
+        spec = replace(plans.remedy_run(inquiry.request, settings_for(None)), as_run=True)
+        found.remedy = yield from inquiry.runs_of([spec] * FIRST_RUNS)
     return found
 
 
 def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
-    """Draw by lot whether it is held whole, until it is guilty, or that comes to nothing."""
+    """Draw by lot whether the factor is held whole, until it is proven guilty or no longer can be."""
     inquiry = baseline.inquiry
     whole = baseline.spare.with_settings({found.factor: Setting("pinned")})
     whole = replace(whole, role=f"{found.factor} held whole", as_run=True)
@@ -120,7 +120,7 @@ def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
             return False
         if found.chance < found.limit:
             return True
-        # Once some were held in part, lots that have won nothing say that it is no matter, or a rare one.
+        # Where enough runs held it in part, and the lots won nothing, it does not matter, or only rarely.
         if len(found.lots) >= MOST_DRAWS or (len(found.partly) >= ENOUGH_ALONE and found.chance >= 1):
             return False
         _, lots = yield from inquiry.by_lot(treatments, inquiry.room)

@@ -1,4 +1,4 @@
-"""What a check is asked to do, and the runs that it may take. Plain data; nothing is run here."""
+"""The request of a check, and the specs of the runs that it may make. Plain data; nothing is run here."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from samebits.launch.machine import cores
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.place import ISOLATIONS, Isolation
 
-# Besides the first ones; and for each factor that is found to make runs diverge.
+# How many runs may follow the first ones, and how many more for each factor that is found to make runs diverge.
 MAX_RUNS, MAX_RUNS_EACH = 33, 12
-# A first look: how long after the first step, and how many steps at least.
+# The first look ends this long after the first step, but not before this many steps.
 LOOK_SECONDS, LOOK_STEPS = 3.0, 20
-# What is released takes its second other value: the first one was used by the varied run, and may have changed nothing.
+# The variants of released factors: not 1, which was used by the varied run and may have changed nothing.
 RELEASED, RELEASED_OTHERWISE = 2, 6
 CONTROL, VARIED = "control", "varied"
-# How many are made side by side unless asked otherwise.
+# How many runs are made side by side unless `jobs` says.
 MOST_UNASKED = 2
 
-# What decides nothing about the causes that a check can find, and the options that take a list.
+# Fields that do not change which causes a check can find, and those that take a list: `options` skips both.
 _ASIDE = {"command", "pins", "vary", "share", "jobs", "as_fits", "level", "all_origins", "isolation", "patch"}
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """One check; what its fields mean, `samebits.check` says.
+    """The request of one check; `samebits.check` describes the fields that are not described here.
 
     Attributes:
-        max_runs: None leaves it to what is found.
-        as_fits: `jobs` is the most; fewer where the first run shows that no more fit.
+        max_runs: None lets the limit follow from the number of causes found.
+        as_fits: `jobs` is an upper limit: fewer run side by side where the first run shows that no more fit.
         timeout: None derives a limit from the first run.
-        level: `step` locates the operation only where it alone is to blame.
-        patch: `diff` proves a patch where one can be made, `fix` applies it, too; empty does neither.
+        level: `op` locates the operation; `step` only where the cause is unknown or a choice of algorithms.
+        patch: `diff` proves a patch where one can be made, `fix` also applies it; empty does neither.
     """
 
     command: Command
@@ -87,7 +87,7 @@ class CheckRequest:
                 raise UsageError(f"{name} cannot be both pinned and varied", f"leave out --pin {name} or --vary {name}")
 
     def most_runs(self, causes: int = 0) -> int:
-        """How many runs may be made in total, given the number of causes found."""
+        """Return how many runs may be made in total, given the number of causes found."""
         return self.runs + MAX_RUNS + MAX_RUNS_EACH * causes if self.max_runs is None else self.max_runs
 
     @property
@@ -96,89 +96,89 @@ class CheckRequest:
 
     @property
     def controls(self) -> int:
-        """How many of the first runs are left alone."""
+        """The number of control runs among the first runs."""
         return 1 if self.runs == 2 else 2
 
     def base(self, role: str) -> RunSpec:
-        """A run in which nothing is treated but what the user pinned."""
+        """Return the spec of a run in which nothing is treated but what the user pinned."""
         return RunSpec(role, dict(self.pins), self.seed, stop_after=self.last_step, begins="prepared")
 
     @property
     def options(self) -> tuple[str, ...]:
-        """With these another check of the command asks the same, as they are typed."""
-        pins = [name if own.value is None else f"{name}={own.value}" for name, own in self.pins.items()]
-        given = [("--pin", one) for one in pins] + [("--vary", one) for one in self.vary]
-        given += [("--share", one) for one in self.share]
-        own = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
-        asked = {f"--{name.replace('_', '-')}": value for name, value in own.items() if name not in _ASIDE}
-        return (*chain(*given, *((flag,) if value is True else (flag, str(value)) for flag, value in asked.items())),)
+        """The options, as they are typed, with which another check of the command asks the same."""
+        pins = [name if setting.value is None else f"{name}={setting.value}" for name, setting in self.pins.items()]
+        given = [("--pin", pin) for pin in pins] + [("--vary", name) for name in self.vary]
+        given += [("--share", path) for path in self.share]
+        changed = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        flags = {f"--{name.replace('_', '-')}": value for name, value in changed.items() if name not in _ASIDE}
+        return (*chain(*given, *((flag,) if value is True else (flag, str(value)) for flag, value in flags.items())),)
 
     @property
     def varied(self) -> list[str]:
-        """The factors that are changed on purpose."""
+        """The factors that the varied run changes on purpose."""
         default = [factor.name for factor in CATALOG if factor.varied_by_default and factor.name not in self.pins]
         return in_order([*default, *self.vary])
 
     def pinnable(self) -> list[str]:
-        """The factors held still to find a cause: those that move by themselves, and those that are varied here."""
+        """Return the factors to hold still to find a cause: those that change by themselves or are varied here."""
         return [name for name in in_order([*moving_factors(), *self.varied]) if name not in self.pins]
 
 
 def check_request(words: Sequence[str], config: Config, **options: Any) -> CheckRequest:
-    """The check of a command; what is left open, None or empty, is taken from `[tool.samebits]`, then from samebits.
+    """Return the request of a check; open options (None or empty) come from `[tool.samebits]`, then from the defaults.
 
-    Of the options, `pins` are each `NAME` or `NAME=VALUE`, and `jobs` may be `auto`: as many as fit.
+    Each of the `pins` is `NAME` or `NAME=VALUE`, and `jobs` may be `auto`: as many as fit.
     """
-    own = config.filling(options)
-    jobs = own.pop("jobs", None)
+    values = config.filling(options)
+    jobs = values.pop("jobs", None)
     as_fits = not isinstance(jobs, int)
     if as_fits:
         jobs = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
-    pins, vary = settings_from(own.pop("pins", ())), in_order([find(name).name for name in own.pop("vary", ())])
-    # What is typed counts, whatever is configured for the same factor.
+    pins, vary = settings_from(values.pop("pins", ())), in_order([find(name).name for name in values.pop("vary", ())])
+    # An option that is typed overrides what is configured for the same factor.
     if not options.get("vary"):
         vary = [name for name in vary if name not in pins]
     elif not options.get("pins"):
         pins = {name: setting for name, setting in pins.items() if name not in vary}
-    request = CheckRequest(parse_command(words), pins, tuple(vary), jobs=jobs, as_fits=as_fits, **own)
+    request = CheckRequest(parse_command(words), pins, tuple(vary), jobs=jobs, as_fits=as_fits, **values)
     if request.all_origins and request.level != "op":
         raise UsageError("--all needs the operations recorded", "add --level op")
     return request
 
 
 def moving_factors() -> list[str]:
-    """The factors that move by themselves from run to run."""
+    """Return the factors that change by themselves from run to run and have a setting to pin."""
     return [factor.name for factor in CATALOG if factor.varies_between_runs and not factor.by_folder]
 
 
 def look_run(request: CheckRequest) -> RunSpec:
-    """The first run: it ends when it has shown how many steps a look has."""
+    """Return the spec of the first run, which ends after the look and shows how many steps a look has."""
     return replace(request.base(CONTROL), look_seconds=LOOK_SECONDS, look_steps=LOOK_STEPS, keeps=True)
 
 
 def first_runs(request: CheckRequest) -> list[RunSpec]:
-    """Control, control again, and the rest varied, each with other values; the first of them tells what entered."""
+    """Return the specs of the controls and the varied runs, each with other values; the first varied one is watched."""
     controls = [replace(request.base(CONTROL), keeps=True), request.base("control again")][: request.controls]
     first, *others = (varied_run(request, variant) for variant in range(1, request.runs - request.controls + 1))
     return [*controls, replace(first, witness=True), *others]
 
 
 def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = ()) -> RunSpec:
-    """Everything that is varied here is changed at once, except for the factors left alone."""
+    """Return the spec of a run in which all varied factors are changed at once, except those in `leave`."""
     chosen = [name for name in request.varied if name not in set(leave)]
     return request.base(VARIED).with_settings({name: Setting("varied", variant=variant) for name in chosen})
 
 
 def varied_alone_run(request: CheckRequest, names: Sequence[str], variant: int) -> RunSpec:
-    """Vary only these factors."""
+    """Return the spec of a run in which only these factors are varied."""
     others = [name for name in request.varied if name not in names]
     return replace(varied_run(request, variant, leave=others), role=f"{names[0]} varied")
 
 
 def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) -> RunSpec:
-    """These factors held still and watched, besides those that the user pinned; ended after the step `last`.
+    """Return the spec of a watched run with these factors and the user's pins held still, ended after the step `last`.
 
-    What a pin leaves free is changed on purpose: runs that agree by luck would make any treatment look guilty.
+    Whatever a pin leaves free is changed on purpose: runs that agree by luck would make any treatment look guilty.
     """
     settings = {**_pinned(names, probed=True), **request.pins}
     plan = replace(request.base("pinned"), settings=settings, witness=True)
@@ -186,19 +186,19 @@ def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) ->
 
 
 def released_run(pinned: RunSpec, names: Sequence[str], variant: int) -> RunSpec:
-    """The pinned run with some factors changed on purpose, in the same way each time.
+    """Return the spec of the pinned run with some factors changed on purpose, in the same way in each such run.
 
-    With variant 0 they are left alone, as those are whose settings have bits of their own.
+    With variant 0 they are left alone, as are factors that choose algorithms, each of which has its own bits.
     """
-    own = Setting("varied", variant=variant, steady=True) if variant else Setting()
+    setting = Setting("varied", variant=variant, steady=True) if variant else Setting()
     which = " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
     return replace(
-        pinned.with_settings(dict.fromkeys(names, own)), role=f"{which} {'released' if variant else 'left alone'}"
+        pinned.with_settings(dict.fromkeys(names, setting)), role=f"{which} {'released' if variant else 'left alone'}"
     )
 
 
 def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], variant: int = RELEASED) -> RunSpec:
-    """The pinned run with one factor changed at some call sites only."""
+    """Return the spec of the pinned run with one factor changed at some call sites only."""
     held, chosen = pinned.settings[factor], tuple(sites)
     where = f"line {chosen[0][1]}" if len(chosen) == 1 else f"{len(chosen)} lines"
     plan = pinned.with_settings({factor: Setting("pinned", held.value, variant=variant, released=chosen)})
@@ -206,13 +206,13 @@ def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], v
 
 
 def remedy_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
-    """Pin these factors, leave the rest alone."""
+    """Return the spec of a run in which these factors are pinned and the rest is left alone."""
     plan = replace(request.base("remedy").with_settings(_pinned(pins)), keeps=last is None)
     return stopping_after(plan, last)
 
 
 def remedy_varied_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
-    """These pins, what then no longer matters changed on purpose, and everything else varied."""
+    """Return the spec of a run with these pins: what cannot matter under them is changed, everything else varied."""
     held = {name: Setting("pinned", probed=True) for name in pins}
     plan = varied_run(request, leave=held).with_settings(held)
     return stopping_after(replace(plan, role="remedy, rest varied"), last)
@@ -223,17 +223,17 @@ def _pinned(names: Iterable[str], *, probed: bool = False) -> dict[str, Setting]
 
 
 def stopping_after(plan: RunSpec, step: int | None) -> RunSpec:
-    """The same run, ended after `step` at the latest."""
+    """Return the spec, ended after `step` at the latest; unchanged for None."""
     if step is None:
         return plan
     return replace(plan, stop_after=step if plan.stop_after is None else min(step, plan.stop_after))
 
 
 def following(plan: RunSpec, known: Run | None) -> RunSpec:
-    """The same run, ended soon after it diverges from one that is known."""
+    """Return the spec, ended soon after the run diverges from a known one, if that one succeeded."""
     return plan if known is None or not known.succeeded else replace(plan, follow=str(known.path))
 
 
 def keeping_nothing(plan: RunSpec) -> RunSpec:
-    """The same run, which keeps no tensors."""
+    """Return the spec with no tensors kept."""
     return replace(plan, keep_step=None, keep_streams=(), keep_names=())

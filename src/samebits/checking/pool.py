@@ -1,4 +1,4 @@
-"""The pool: it runs specs, numbers them, keeps within the bounds, and remembers what every run was."""
+"""The pool: it makes runs of specs, numbers them, keeps within the limits, and remembers and compares the runs."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from samebits.runfolder.steps import COMPARED, ROOTS, Recording
 from samebits.workspace.place import Place, is_in
 from samebits.workspace.workspace import Workspace
 
-# No run of a check is waited for longer than this many times the first one, and none is given less than a minute.
+# The time limit of a run: this many times what the first run took, but at least a minute.
 LIMIT_RATIO, LEAST_LIMIT_SECONDS = 10, 60.0
-# What a script makes before its first step is kept for later runs where it was busy with it for so long.
+# Files that a script takes at least this long to make before its first step are kept for later runs.
 PREPARATION_SECONDS = 10.0
-# So far apart begin runs that are compared with one another only: in seconds (Linux takes the load of the machine every
-# five), and as a share of what a run takes, for what changes slowly.
+# How far apart runs begin that are compared only with one another: in seconds (Linux measures the load of the machine
+# every five), and as a share of the time that a run takes, for things that change slowly.
 APART_SECONDS, APART_SHARE = 5.5, 0.1
 
 Watch = Callable[[int, RunSpec, "Outcome | None", Path], None]
 
 
 class BudgetSpentError(Exception):
-    """No further run will be made: none is left, or a signal came, or a recording failed, which is our `trouble`."""
+    """No further run will be made: none is left, a `signal` came, or a recording failed, which is our `trouble`."""
 
     def __init__(self, signal: int | None = None, trouble: SamebitsError | None = None) -> None:
         super().__init__(signal)
@@ -57,12 +57,12 @@ class RunPool:
     """Runs one command again and again, each time in a folder of its own in `home`.
 
     Attributes:
-        watch: called when a run starts, about ten times a second meanwhile, and when it ended.
-        runs: those that are complete, by their numbers.
-        cut_short: number and spec of those that a signal ended.
-        causes: found so far: each allows for more runs.
+        watch: called when a run starts, about ten times a second while it lasts, and when it has ended.
+        runs: the complete runs, in the order of their numbers.
+        cut_short: number and spec of each run that a signal ended.
+        causes: how many were found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
-        reads_products: what runs have made is kept with them.
+        reads_products: whether the files and prints of runs are read and kept with them.
         at_end: called with every run as long as its place is there.
     """
 
@@ -97,18 +97,18 @@ class RunPool:
 
     @property
     def room(self) -> int:
-        """How many runs may be made side by side."""
+        """The number of runs that may be made side by side."""
         return self._fitting.room
 
     def run(self, plan: RunSpec, command: Command | None = None) -> Run:
-        """One run, maybe of another command."""
+        """Make one run, of another command where one is given."""
         return self.run_all([plan], command)[0]
 
     def run_all(self, plans: Sequence[RunSpec], command: Command | None = None) -> list[Run]:
-        """Several runs that do not depend on one another, as many side by side as there is room for.
+        """Make several runs that do not depend on one another, as many side by side as there is room for.
 
         Raises:
-            BudgetSpentError: no run is left, or a signal ended them. Those that were complete by then are in `runs`.
+            BudgetSpentError: too few runs are left, or a signal ended them. Runs that were complete are in `runs`.
         """
         if len(plans) > self.left:
             raise BudgetSpentError
@@ -122,95 +122,95 @@ class RunPool:
         jobs = [(number, reading_along(number, plan)) for number, plan in numbered]
         self._began = time.monotonic() if self._began is None else self._began
         self._started += len(jobs)
-        made: list[Run] = []
+        done: list[Run] = []
         try:
-            while len(made) < len(jobs):
-                batch = jobs[len(made) : len(made) + self.room]
+            while len(done) < len(jobs):
+                batch = jobs[len(done) : len(done) + self.room]
                 if len(batch) == 1:
-                    made.append(self._keep(self._one(*batch[0], command)))
+                    done.append(self._keep(self._one(*batch[0], command)))
                 else:
-                    made += self._at_once(batch, command)
+                    done += self._at_once(batch, command)
         except KeyboardInterrupt as interrupt:
             complete = {run.id for run in self.runs}
             self.cut_short = tuple(job for job in jobs if job[0] not in complete and self.path_of(*job).exists())
             raise BudgetSpentError(interrupt.args[0] if interrupt.args else signal.SIGINT) from interrupt
-        return made
+        return done
 
     def compare(self, a: Run, b: Run, *, in_trained: bool = False) -> Divergence | None:
-        """Where two runs first differ; each pair is looked at once."""
+        """Return where two runs first differ; each pair is compared only once."""
         key = a.id, b.id, in_trained
         if key not in self._compared:
             self._compared[key] = divergence_of(a, b, in_trained=in_trained)
         return self._compared[key]
 
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
-        """Where two runs first differ in what was trained."""
+        """Return where two runs first differ in what was trained."""
         return None if self.compare(a, b) is None else self.compare(a, b, in_trained=True)
 
     def unlike(self, a: Run, b: Run) -> list[Unlike]:
-        """What two runs have made otherwise; each pair is looked at once."""
+        """Return the leaves that differ in the files and prints of two runs; each pair is compared only once."""
         if (a.id, b.id) not in self._unlike:
-            found = unlike(self._made_by(a, b), self._made_by(b, a))
-            self._unlike[a.id, b.id] = [one for one in found if not self._is_found(one, a, b)]
+            leaves = unlike(self._made_by(a, b), self._made_by(b, a))
+            self._unlike[a.id, b.id] = [one for one in leaves if not self._is_found(one, a, b)]
         return self._unlike[a.id, b.id]
 
     def unlike_beside_ids(self, heard: Run, other: Run) -> frozenset[Key]:
-        """What two runs have otherwise than where the first one quotes its own ids."""
+        """Return the leaves that differ between two runs, except where the first one quotes its own ids."""
         return unlike_beside_ids(self._made_by(heard, other), self._made_by(other, heard))
 
     def _is_found(self, one: Unlike, a: Run, b: Run) -> bool:
-        """Whether a file lies outside all copies, so that the later run, which did not write it, found it there."""
-        only = one.a if a.id < b.id else one.b
-        is_alone = not one.key[1] and None in (one.a, one.b) and only is not None
+        """Whether only the earlier run wrote a file, outside all copies: the later run found it there."""
+        earlier = one.a if a.id < b.id else one.b
+        is_alone = not one.key[1] and None in (one.a, one.b) and earlier is not None
         return is_alone and os.path.isabs(one.path) and not is_in(one.path, self.workspace.folder)
 
     def _made_by(self, run: Run, other: Run) -> Products:
-        """What it made, without what it prepared for the other, which made no such file of its own."""
+        """Return the products of a run without prepared files, unless the other run wrote these itself."""
         files, prepared = run.products.files, self.workspace.prepared - other.products.files.keys()
         return replace(run.products, files={path: one for path, one in files.items() if path not in prepared})
 
     def steps_in_common(self) -> int:
-        """How many steps two runs at least have in common, where a signal ended some; 0 where any two differ."""
+        """Return how many steps at least two runs have in common, where a signal ended some; 0 where any two differ."""
         if not self.cut_short:
             return 0
         folders = [*(self.path_of(*job) for job in self.cut_short), *(run.path for run in self.runs)]
         try:
-            found = [made for folder in folders if (made := RunFolder(folder).recordings())]
-            steps = [_steps_of(made) for made in found]
-            pairs = combinations(zip(steps, found, strict=True), 2)
+            recorded = [recordings for folder in folders if (recordings := RunFolder(folder).recordings())]
+            steps = [_steps_of(recordings) for recordings in recorded]
+            pairs = combinations(zip(steps, recorded, strict=True), 2)
             is_same = all(first_divergence(a, b, min(m, n) - 1) is None for (m, a), (n, b) in pairs)
-        except SamebitsError:  # a recording that was begun when the signal came
+        except SamebitsError:  # a recording that had only begun when the signal came
             return 0
         return sorted(steps)[-2] if is_same and len(steps) > 1 else 0
 
     def drop_values(self) -> None:
-        """Take away the tensors that runs have kept: what they were kept for has been measured."""
-        for values in self.home.glob("*/values"):  # also of those that a signal ended
+        """Remove the tensors that runs have kept: what they were kept for has been measured."""
+        for values in self.home.glob("*/values"):  # also of runs that a signal ended
             remove(values)
 
     def close(self) -> None:
-        """Take away what only further runs would need."""
+        """Remove what only further runs would need."""
         self.workspace.close()
         for roots in self.home.glob(f"*/*{ROOTS}"):
             remove(roots)
 
     def _at_once(self, jobs: Sequence[tuple[int, RunSpec]], command: Command | None) -> list[Run]:
-        """Side by side; what met another one outside its copy of the folder is made again, by itself."""
+        """Make runs side by side; where they met outside their copies, or memory was short, repeat them one by one."""
         apart = self._apart([plan for _, plan in jobs])
         with ThreadPoolExecutor(len(jobs)) as threads:
             running: list[Future[Run]] = []
             for job in jobs:
                 wait(running[-1:], apart)
                 running.append(threads.submit(self._one, *job, command))
-        trouble = next(filter(None, (one.exception() for one in running)), None)
-        made = [one.result() for one in running if one.exception() is None]
+        trouble = next(filter(None, (future.exception() for future in running)), None)
+        made = [future.result() for future in running if future.exception() is None]
         if trouble is None and any(run.facts.reached or _is_out_of_memory(run) for run in made):
             self._fitting.go_alone()
             for at, job in enumerate(jobs):
                 remove(self.path_of(*job))
                 made[at] = self._one(*job, command)
-            met = next((one.what for run in made for one in run.facts.reached), "")
-            why = f"it shares {met} with the run at the same time" if met else "memory was short"
+            shared = next((note.what for run in made for note in run.facts.reached), "")
+            why = f"it shares {shared} with the run at the same time" if shared else "memory was short"
             self.remarks += [f"run {number} was repeated alone: {why}" for number, _ in jobs]
         runs = [self._keep(run) for run in made]
         if trouble is not None:
@@ -218,14 +218,14 @@ class RunPool:
         return runs
 
     def _apart(self, plans: Sequence[RunSpec]) -> float:
-        """Seconds between the beginnings of runs that would agree in what one moment gave both of them."""
+        """Return the seconds between the starts of runs that would agree in what depends on the moment of the start."""
         if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
             return 0.0
         longest = max((run.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)
 
     def _one(self, number: int, plan: RunSpec, command: Command | None) -> Run:
-        """One run, read from its folder."""
+        """Make one run, and read it from its folder."""
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
         began, first_step, changed, products = time.time(), 0.0, set[str](), Products()
@@ -240,7 +240,7 @@ class RunPool:
             nonlocal products
             self.at_end(outcome, place)
             carried = list(read_notes(path, Carried))
-            # Written by a program that it started, or in C.
+            # Such a path was written by a program that the script started, or by C code.
             if any(note.wrote is None for note in carried):
                 changed.update(self.workspace.changed(place))
             if number == 1 and first_step and plan.begins == "prepared":
@@ -251,9 +251,9 @@ class RunPool:
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
 
-        # Asked again and again: side by side, the others begin before the first run has ended.
-        own = command or self.request.command
-        outcome = run_in(self.workspace, own, plan, path, lambda: self._limit(plan), waiting, finish)
+        # The limit is asked for again and again: side by side, other runs begin before the first one has ended.
+        chosen = command or self.request.command
+        outcome = run_in(self.workspace, chosen, plan, path, lambda: self._limit(plan), waiting, finish)
         recordings = outcome.folder.recordings()
         steps = max((recording.steps for recording in recordings), default=0)
         return Run(
@@ -268,20 +268,20 @@ class RunPool:
         )
 
     def _limit(self, plan: RunSpec) -> float | None:
-        """Seconds: what was asked for, else by the first run that went to its end, or was ended early; None so far."""
+        """Return the limit in seconds: the one asked for, else one by the first whole or short run; None so far."""
         short = None if plan.stop_after is None else self._limits.get("short")
         return self.request.timeout or self._limits.get("whole") or short
 
     def _products(self, outcome: Outcome, place: Place) -> Products:
-        """What the run has made, as long as its place is there."""
-        # What a run finds there, and adds to, is not what it has made.
+        """Read the files and prints of a run, as long as its place is there."""
+        # A file that a run finds there and appends to is not its own product.
         reached = (note.what for note in read_notes(outcome.path, Reached) if not note.goes_on)
         outside = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
-        own = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
+        names = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
 
         def said(text: str) -> str:
-            for path in filter(None, own):
-                text = text.replace(path, own[path])
+            for path in filter(None, names):
+                text = text.replace(path, names[path])
             return text
 
         files = self.workspace.products(place, outside)
@@ -290,17 +290,17 @@ class RunPool:
         return read_products(files, outcome.folder.stdout, said, outcome.stopped, frozenset(ids))
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
-        """Later runs begin with what this one took long to make before its first step."""
-        # The first step is seen a little late.
+        """Let later runs begin with the files that this one took long to make before its first step."""
+        # The first step is noticed a little late.
         later = {note.path for note in read_notes(run, Wrote) if note.step}
-        made = {
+        prepared = {
             path: time for path, time in self.workspace.changed_before(place, first_step).items() if path not in later
         }
-        if place.copy and made and max(made.values()) - began > PREPARATION_SECONDS:
-            self.workspace.prepare(place, made)
+        if place.copy and prepared and max(prepared.values()) - began > PREPARATION_SECONDS:
+            self.workspace.prepare(place, prepared)
 
     def _keep(self, run: Run) -> Run:
-        """Put a run among those that count."""
+        """Add a run to those that count, and learn limits from it."""
         self._announce(run.id, run.plan, run, run.path)
         with self._lock:
             seconds = run.wall_seconds
@@ -312,7 +312,7 @@ class RunPool:
         return run
 
     def path_of(self, number: int, plan: RunSpec) -> Path:
-        """The run folder."""
+        """Return the run folder."""
         return self.home / f"{number}-{plan.role.replace(',', '').replace(' ', '-')}"
 
     def _announce(self, number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
@@ -323,7 +323,7 @@ class RunPool:
 
 @dataclass(frozen=True)
 class Around:
-    """The folder in which runs are made, what takes notes, and what shows how far the runs are."""
+    """The surroundings of runs: the folder for them, a receiver of announcements, and a display of their progress."""
 
     home: Path
     announce: Callable[[str], None] = field(default=lambda _: None)
@@ -332,10 +332,10 @@ class Around:
 
 @contextmanager
 def pool_in(around: Around, request: CheckRequest, replaced: Mapping[str, bytes] | None = None) -> Iterator[RunPool]:
-    """What makes the runs of a command in a folder; afterwards only their recordings are left there.
+    """The pool that makes the runs of a command in a folder; afterwards only their recordings are left there.
 
-    Notes are announced where much is going to be copied, or a run does not come to a step for long; `replaced` are
-    files of the folder, and what its copies hold in their place.
+    It announces that much will be copied, or that a run takes long to reach its first step. `replaced` maps files of
+    the folder to the content that its copies hold instead.
     """
     with (
         working_in(around.home),
@@ -346,12 +346,12 @@ def pool_in(around: Around, request: CheckRequest, replaced: Mapping[str, bytes]
 
 
 def _is_out_of_memory(run: Run) -> bool:
-    """Whether it was killed as the system kills what there is no memory for."""
+    """Whether a run was killed the way the system kills processes when memory runs out."""
     return run.exit_code == -signal.SIGKILL and not run.timed_out
 
 
 def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = False) -> Divergence | None:
-    """Where two runs differ: in what they recorded, or in what was trained alone, else in how they ended."""
+    """Return where two runs differ: in what they recorded, or only in what was trained, else in how they ended."""
     ends = [end for run in (a, b) for end in (run.plan.stop_after, run.stopped_after)]
     stops = [end for end in ends if end is not None]
     recorded = a.folder.recordings(), b.folder.recordings()
@@ -362,21 +362,21 @@ def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = Fa
         last = other.stopped_after
         if last is None or failed.steps <= last:
             return Divergence(failed.steps, "outcome", ending=failed.failure)
-        # What failed later than the other was ended says nothing about both.
+        # A failure later than the step at which we ended the other run says nothing about the two.
         return place if place is None or place.step <= last else None
     return place
 
 
 def _steps_of(recordings: Sequence[Recording]) -> int:
-    """How many steps all ranks of a run have taken."""
+    """Return how many steps all ranks of a run have taken."""
     last: dict[int, int] = {}
-    for one in recordings:
-        last[one.rank] = max(one.steps, last.get(one.rank, 0))
+    for recording in recordings:
+        last[recording.rank] = max(recording.steps, last.get(recording.rank, 0))
     return min(last.values(), default=0)
 
 
 def patient(announce: Callable[[str], None], watch: Watch | None = None, seconds: float = 60.0) -> Watch:
-    """The same watch, which also announces once that the first run has not come to a training step for so long."""
+    """Return the watch, extended to announce once that the first run took this long without a training step."""
     until, is_over = math.inf, False
 
     def patiently(number: int, plan: RunSpec, outcome: Outcome | None, path: Path) -> None:
@@ -385,7 +385,7 @@ def patient(announce: Callable[[str], None], watch: Watch | None = None, seconds
             watch(number, plan, outcome, path)
         now = time.monotonic()
         until = min(until, now + seconds)
-        # A recording is begun with the first step.
+        # The recording begins with the first step.
         is_over = is_over or number > 1 or outcome is not None or RunFolder(path).is_recorded
         if not is_over and now >= until:
             is_over = True

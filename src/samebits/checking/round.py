@@ -1,13 +1,13 @@
-"""Why runs diverge: everything is held still, then one factor at a time is released, as often as it takes to be sure.
+"""One round of experiments on why runs diverge: everything is held still, then one factor at a time is released.
 
     baseline    everything that can move is pinned
     released    one factor changed on purpose, always in the same way; factors that choose algorithms are left alone
     remedy      the causes known so far pinned, and nothing else
 
 A factor whose release changes the result is a suspect. To rule out luck, each further run releases one suspect, or
-none, chosen at random. Runs end just after the divergent step, but for two that show that the remedy holds to the
-end: where those take much longer, they come last, when the causes are known with their lines. Runs that were treated
-alike and still diverge end the search there: from that place on no factor can be accused.
+none, chosen at random, until that is proof enough. Runs end just after the divergent step, except for two that show
+that the remedy holds to the end: where these take much longer, they come last, when the causes are known with their
+lines. Runs treated alike that still diverge end the search: from that place on no factor can be accused.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
-# A race that shows rarely would be followed forever: after this many draws it stays suspected.
+# A race that shows rarely would be tested forever: after this many draws it stays suspected.
 MOST_DRAWS = 24
-# How many runs more a remedy is given, where a factor that is let go gives another result in every run.
+# How many more runs a remedy is given, where a factor that is released gives another result in every run.
 MORE_HELD = 4
 
 
 @dataclass
 class RemedyTrial:
-    """A remedy, as far as it was tried.
+    """A remedy, and the runs that have tried it so far.
 
     Attributes:
-        last_step: of runs that went to the end.
+        last_step: the step after which runs to the end are stopped; None where the script ends by itself.
         alike: runs with it and nothing else; in those that are `varied`, the rest was varied.
-        is_base: its runs have the bits of the baseline, so they count as such.
-        holds: it fixes the divergence it was tried for; None while that is not known.
-        later: where its runs still diverge.
+        is_base: its runs have the bits of the baseline, so they count as baseline runs.
+        holds: it fixes the divergence that it was tried for; None while that is not known.
+        later: two runs with it that still diverge.
     """
 
     pins: tuple[str, ...]
@@ -57,7 +57,7 @@ class RemedyTrial:
 
     @property
     def whole(self) -> list[Run]:
-        """Those that went to the end, varied ones last."""
+        """The runs that went to the end, varied ones last."""
         return [run for run in self.runs if run.plan.stop_after == self.last_step]
 
 
@@ -65,8 +65,8 @@ class Round:
     """Experiments around one baseline, until a remedy is shown to hold where those of the round before do not.
 
     Attributes:
-        at: where the runs diverge that are to be explained.
-        accused: those that stood so far.
+        at: the runs whose divergence is to be explained.
+        accused: the suspects so far, also of the rounds before.
         trials: remedies, the last one the best.
         failure: why nothing could be tried, as a sentence.
     """
@@ -77,23 +77,23 @@ class Round:
         self.accused: list[Suspect] = []
         self._lots: list[Lot] = []
         if before is not None:
-            # Who was found before is tested together with who is found now.
+            # Suspects of the round before are tested together with those of this one.
             self.accused, before.accused, self._lots = before.accused, [], before._lots
         self.lineup = Lineup(self.baseline, suspects, [one.name for one in self.accused])
         self.trials: list[RemedyTrial] = []
         self.failure = ""
 
     def begin(self) -> Asking[None]:
-        """Everything held still, and the suspects put in order."""
+        """Make the baseline, and put the suspects in order."""
         self.failure = yield from self.baseline.begin()
         if not self.failure:
             self.lineup.begin()
 
     def explain(self) -> Asking[RemedyTrial | None]:
-        """A remedy that holds at this place; None where none does. Unless another round follows, all is confirmed."""
+        """Return a remedy that holds at this place, or None; unless another round follows, confirm the causes."""
         before = list(self.accused)
         while True:
-            # What is unlikely is released only when the remedy fails with nothing else treated, too.
+            # Unlikely factors are released only when the remedy fails with nothing else treated, too.
             waits = bool(self.trials) and self.trials[-1].holds is None and not self.trials[-1].alike
             suspect = yield from self.lineup.next([one.name for one in self.accused], likely_only=waits)
             is_last = suspect is None and (not waits or self.baseline.is_hopeless)
@@ -117,7 +117,7 @@ class Round:
         return self.trials[-1] if self.trials and self.trials[-1].holds else None
 
     def _pin_again(self) -> Asking[None]:
-        """Where three remedies did not hold: does the baseline agree at all? Else any factor seems to matter."""
+        """Make a second baseline run where three remedies failed: if both diverge, any factor would seem to matter."""
         if len(self.baseline.runs) > 1 or len(self.trials) < 3 or self.trials[-1].is_base:
             return
         limit = self.baseline.limit
@@ -127,10 +127,10 @@ class Round:
             self._start_again()
 
     def show(self) -> Asking[bool]:
-        """Whether the remedy tried last holds: shown by whole runs, unless it is known what comes after."""
+        """Whether the last remedy holds: whole runs show it, unless it is known where its runs diverge later."""
         trial = self.trials[-1]
         if trial.later is None:
-            shown = [any(run in trial.whole for run in own) for own in (trial.alike, trial.varied)]
+            shown = [any(run in trial.whole for run in tried) for tried in (trial.alike, trial.varied)]
             for batch in self.inquiry.batches([is_varied for is_varied in (False, True) if not shown[is_varied]]):
                 known = trial.whole[0] if trial.whole else None
                 specs = [plans.following(self._remedy(trial, is_varied), known) for is_varied in batch]
@@ -142,7 +142,7 @@ class Round:
         return True
 
     def repeat_remedy(self) -> Asking[None]:
-        """Some runs more with the remedy, where those with a guilty one let go diverge by themselves."""
+        """Make some more runs with the remedy, where runs with a guilty factor released diverge from one another."""
         for _ in range(MORE_HELD):
             unsteady, trial = self.inquiry.unsteady, self.trials[-1]
             if unsteady is None or not LIMIT <= self._chance_of_agreeing(unsteady) < 1 or not self.inquiry.left:
@@ -151,14 +151,14 @@ class Round:
             self._take(trial, run, is_varied=False)
 
     def accounts_for(self, unsteady: DivergentRuns) -> bool:
-        """Whether runs treated alike diverge because a guilty one was let go in them: with the remedy all agree."""
+        """Whether runs treated alike diverge only because a guilty factor was released: with the remedy all agree."""
         return self._chance_of_agreeing(unsteady) < LIMIT
 
     def _chance_of_agreeing(self, unsteady: DivergentRuns) -> float:
         trial = self._remedied
         if trial is None or len(trial.whole) < 2:
             return 1.0
-        # By all that they did: what comes after an unsteady place counts here.
+        # Runs are compared in all that they did: a difference after an unsteady place counts here.
         agree = all(self.inquiry.compare(trial.runs[0], run) is None for run in trial.runs[1:])
         held = [*self.baseline.runs, *trial.runs]
         return (
@@ -170,7 +170,7 @@ class Round:
     # ---- how sure that is
 
     def evidence(self, suspect: Suspect) -> Evidence:
-        """The runs that speak about a suspect, and what they prove together."""
+        """Return the runs that speak about a suspect, and what they prove together."""
         more = [run for trial in self.trials if trial.is_base for run in trial.runs]
         base = [run for run in more if self.baseline.differ(self.baseline.base, run) is None]
         chance, limit = suspect.proven or (self._chance(suspect), limit_after(self.inquiry.failures))
@@ -190,33 +190,33 @@ class Round:
         return (chance_left_alone if suspect.is_left_alone else chance_changed)(suspect.name, draws, seen)
 
     def _confirm(self) -> Asking[None]:
-        """Draw by lot until all suspects are guilty, or it has come to nothing."""
+        """Make runs drawn by lot until all suspects are proven guilty, or no longer can be."""
         while (doubtful := self._doubtful()) and not self.baseline.is_hopeless:
             yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room))
         if any(one.proven is None for one in self.accused):
             self.inquiry.failures += 1
 
     def _lacking(self, suspects: Sequence[Suspect]) -> int:
-        """How many lots it takes at least."""
+        """Return how many lots it takes at least to prove all of these suspects guilty."""
         treatments = 1 + sum(len(one.ways) for one in suspects)
-        lacking = (log(own.chance / own.limit, treatments) for own in map(self.evidence, suspects))
+        lacking = (log(evidence.chance / evidence.limit, treatments) for evidence in map(self.evidence, suspects))
         return max(map(ceil, lacking), default=0)
 
     def _doubtful(self) -> list[Suspect]:
-        """Accused factors that are not proven guilty yet, and may still be; the proven ones are marked."""
-        for one in self.accused:
-            own = self.evidence(one)
-            if one.proven is None and own.is_enough:
-                one.proven = own.chance, own.limit
+        """Return the suspects that are not proven guilty yet and still may be; mark those that are proven."""
+        for suspect in self.accused:
+            evidence = self.evidence(suspect)
+            if suspect.proven is None and evidence.is_enough:
+                suspect.proven = evidence.chance, evidence.limit
         drawn = [name for shares, _, _ in self._lots for name in {factor for factor, _ in shares}]
         return [one for one in self.accused if one.proven is None and drawn.count(one.name) < MOST_DRAWS]
 
     def _drawn(self, suspects: Sequence[Suspect], count: int, beside: Sequence[RunSpec] = ()) -> Asking[list[Run]]:
-        """Make `count` runs drawn by lot, and others at the same time, which are returned."""
-        # Where no suspect is released, a remedy's run serves where one is needed anyway, and nothing is varied.
+        """Make `count` runs drawn by lot, and the runs `beside` at the same time; return the latter."""
+        # A run that releases no suspect may be one with the remedy and nothing else, where such a run is needed anyway.
         trial = self.trials[-1] if self.trials else None
-        serves = trial if trial and trial.is_base and trial.varied and not trial.alike else None
-        held = self._remedy(serves, False, is_short=self.inquiry.is_long) if serves else self.baseline.spare
+        untried = trial if trial and trial.is_base and trial.varied and not trial.alike else None
+        held = self._remedy(untried, False, is_short=self.inquiry.is_long) if untried else self.baseline.spare
         treatments = {HELD: held, **{way: plan for one in suspects for way, plan in one.ways.items()}}
         limit, is_surprise = self.baseline.limit, False
         others, lots = yield from self.inquiry.by_lot(treatments, count, beside)
@@ -224,8 +224,8 @@ class Round:
         for _, drawn, run in lots:
             if drawn != HELD:
                 next(one for one in suspects if one.name == drawn[0]).add(run)
-            elif serves:
-                self._take(serves, run, is_varied=False)
+            elif untried:
+                self._take(untried, run, is_varied=False)
                 is_surprise |= self.baseline.differ(self.baseline.base, run) is not None
             else:
                 self.baseline.add(run)
@@ -234,7 +234,7 @@ class Round:
         return others
 
     def _start_again(self) -> None:
-        """Discard the draws so far: the factors still accused are tested again, with a sharper limit."""
+        """Discard the draws so far: the factors still accused are tested again, with a lower limit."""
         self.inquiry.failures += 1
         self._lots.clear()
         fallen = {one.name for one in self.accused if not one.stands}
@@ -244,20 +244,20 @@ class Round:
     # ---- the remedy
 
     def _try(self, trial: RemedyTrial, *, is_varied: bool) -> Asking[None]:
-        """One run with a remedy, and what else may be made at the same time."""
+        """Make one run with a remedy, and at the same time as many runs drawn by lot as there is room for."""
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful = self._doubtful()
         (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room - 1), [plan])
         self._take(trial, run, is_varied)
 
     def _settle(self, trial: RemedyTrial) -> Asking[None]:
-        """What a remedy does with nothing else treated, where it does not do what the baseline does with all varied."""
+        """Try a remedy with nothing else treated, as long as its runs leave open whether it holds."""
         most = 2 if self._is_alike else 1
         while trial in self.trials and len(trial.alike) < most and self._is_open(trial):
             yield from self._try(trial, is_varied=False)
 
     def _is_open(self, trial: RemedyTrial) -> bool:
-        """Whether it is not known if it holds, or what comes later."""
+        """Whether it is still unknown if a remedy holds, or if its runs diverge later."""
         if trial.holds is None or not trial.runs:
             return trial.holds is None
         is_longer = self.inquiry.is_short and self.inquiry.compare(self.baseline.base, trial.runs[-1]) is not None
@@ -268,25 +268,25 @@ class Round:
         return make(self.inquiry.request, trial.pins, self.baseline.step if is_short else None)
 
     def _take(self, trial: RemedyTrial, run: Run, is_varied: bool) -> None:
-        """Take up what a run with a remedy shows."""
+        """Note what a run with a remedy shows."""
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
-            # At fault is a pin of the remedy itself, which was left out: it is no remedy.
-            how = run.ending if not run.succeeded else "could not be made without leaving one out"
-            trial.holds, trial.failure = False, f"run {run.id} {how}"
+            # The script fails with the remedy, or one of its pins had to be left out: it is no remedy.
+            reason = run.ending if not run.succeeded else "could not be made without leaving one out"
+            trial.holds, trial.failure = False, f"run {run.id} {reason}"
             return
-        known = next(iter([*trial.whole, *trial.runs]), None)
+        earlier = next(iter([*trial.whole, *trial.runs]), None)
         (trial.varied if is_varied else trial.alike).append(run)
         if not is_varied and run.plan.stop_after == trial.last_step:
             self.inquiry.learn_length(run, self.at.divergence)
         if self.baseline.differ(self.baseline.base, run) is None:
             trial.holds = trial.is_base = True
-        if known is not None:
+        if earlier is not None:
             ids = [one.id for one in trial.varied]
-            self._compared(trial, *sorted([known, run], key=lambda one: one.id in ids))
+            self._compared(trial, *sorted([earlier, run], key=lambda one: one.id in ids))
 
     def _compared(self, trial: RemedyTrial, a: Run, b: Run) -> None:
-        """What two runs with a remedy show."""
+        """Note what two runs with a remedy show."""
         place = self.inquiry.compare(a, b)
         varied = tuple(in_order([*a.plan.named("varied"), *b.plan.named("varied")]))
         if place is None or place.position >= self.baseline.limit:
@@ -295,10 +295,10 @@ class Round:
         if trial.later is None or not varied:
             trial.later = DivergentRuns(a.id, b.id, place, varied=varied)
         if self.baseline.differ(a, b) is not None and (not varied or not self._is_alike):
-            # Something else is not held yet.
+            # Another cause is not held yet.
             trial.holds = False
 
     @property
     def _is_alike(self) -> bool:
-        """Whether the runs to be explained were treated alike; otherwise one of them was varied."""
+        """Whether the runs to be explained were treated alike; if not, one of them was varied."""
         return self.at.varied == ()

@@ -1,12 +1,12 @@
-"""What a check decides, from the first runs to causes and a remedy: pure, specs out and runs in.
+"""The decisions of a check, from the first runs to causes and a remedy: specs out, runs in, nothing is run here.
 
     first      control, control again, varied                              do they agree?
     round      everything held still, one factor at a time released        which factor is it, and how sure is that?
     lines      that factor changed at some of its lines only               which line is it?
     remedy     the guilty factors held still, nothing else                 does that fix it, to the end?
 
-Where the remedy's runs diverge later on, or as soon as the rest is varied, the next round explains that, with those
-pins held.
+Where the remedy's runs diverge later on, or as soon as the rest is varied, the next round explains that, with the pins
+of this remedy held.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
 
 @dataclass
 class Found:
-    """What is known so far; kept outside the search, so that a search cut short loses nothing.
+    """The findings so far, kept outside the search so that a search cut short loses nothing.
 
     Attributes:
         error: why nothing can be judged.
         divergent: where the first runs diverge; None where they agree.
-        alike: runs to the end, made where those differ in what else happened only; the last one may not be like them.
+        alike: runs to the end, made where the first runs differ only in what else happened; the last one may differ.
         rounds: the experiments that were made.
         lines: factor → the lines to fix.
-        made: what the runs have made.
-        left: what the experiment showed with what a run leaves for the next one; None where it was not made.
-        whole: what a factor fixes that is held whole; None where there is none, or it was not tried.
+        made: the comparison of what the runs have made.
+        left: the experiment with what a run leaves for the next one; None where it was not made.
+        whole: the factor with which runs agree once it is held whole; None where there is none, or none was tried.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
-        signal: which one.
+        signal: the signal that ended them; None where none did.
     """
 
     error: SamebitsError | None = None
@@ -64,25 +64,25 @@ class Found:
 
     @property
     def causes(self) -> list[Cause]:
-        """The causes, those first that drift; each needs one fix."""
-        found = [] if self.left is None else self.left.causes
-        found += [] if self.whole is None else [self.whole.cause]
-        found += [self._cause(one, line) for one in self.accused for line in self._lines_of(one)]
-        return sorted(found, key=lambda cause: not cause.varies_between_runs)
+        """The causes, each of which needs one fix; first those that vary between runs by themselves."""
+        causes = [] if self.left is None else self.left.causes
+        causes += [] if self.whole is None else [self.whole.cause]
+        causes += [self._cause(suspect, line) for suspect in self.accused for line in self._lines_of(suspect)]
+        return sorted(causes, key=lambda cause: not cause.varies_between_runs)
 
     @property
     def last_trial(self) -> RemedyTrial | None:
-        """The last remedy of the last round."""
+        """The last remedy of the last round; None where none was tried."""
         return self.rounds[-1].trials[-1] if self.rounds and self.rounds[-1].trials else None
 
     @property
     def accused(self) -> list[Suspect]:
-        """Those that still stand: a later round may have shown that nothing repeats where they differ."""
+        """The suspects that still stand: for others, a later round has shown that nothing repeats where they differ."""
         return [one for one in self.rounds[-1].accused if one.stands] if self.rounds else []
 
     def _lines_of(self, suspect: Suspect) -> list[GuiltyLine]:
-        read = _read_lines(suspect)
-        return read or self.lines.get(suspect.name) or unsearched_line(suspect.baseline.entries(suspect.name))
+        lines = _read_lines(suspect)
+        return lines or self.lines.get(suspect.name) or unsearched_line(suspect.baseline.entries(suspect.name))
 
     def _cause(self, suspect: Suspect, line: GuiltyLine) -> Cause:
         factor, facts, entry = find(suspect.name), suspect.baseline.base.facts, line.entry
@@ -107,10 +107,10 @@ class Found:
 
     @property
     def remedy(self) -> Remedy | None:
-        """The last one that was tried; it holds all causes found so far."""
+        """The last remedy that was tried and pins all causes found so far."""
         if self.whole is not None:
-            own, compare = self.whole.remedy, self.rounds[-1].inquiry.compare
-            return self.whole.tried(earliest(own, compare) if own else None)
+            runs, compare = self.whole.remedy, self.rounds[-1].inquiry.compare
+            return self.whole.tried(earliest(runs, compare) if runs else None)
         names = {one.name for one in self.accused}
         trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
         if not trials:
@@ -132,7 +132,7 @@ class Found:
 
     @property
     def unknown(self) -> Unknown | None:
-        """Runs that diverge with everything pinned, or with the remedy and nothing else to suspect."""
+        """Runs that diverge with everything pinned, or with the remedy and nothing else to suspect; None if none do."""
         if not self.rounds or (self.whole is not None and self.whole.cause.confirmed):
             return None
         last, witnessed = self.rounds[-1], _witnessed(self.rounds[-1])
@@ -150,12 +150,12 @@ class Found:
 
     @property
     def waiting(self) -> list[str]:
-        """Factors that were to be released, and were not."""
+        """The factors that were to be released, and were not."""
         return in_order(self.rounds[-1].lineup.waiting) if self.rounds else []
 
 
 def search(inquiry: Inquiry, found: Found) -> Asking[None]:
-    """The whole search, as questions to `drive`; what was found is in `found`, also when the runs are used up."""
+    """Make the whole search, as requests to `drive`; its findings are in `found`, also when the runs are used up."""
     try:
         first = yield from ask_first_question(inquiry)
         if isinstance(first, SamebitsError):
@@ -174,7 +174,7 @@ def search(inquiry: Inquiry, found: Found) -> Asking[None]:
 
 
 def _same(inquiry: Inquiry, found: Found) -> Asking[None]:
-    """All that was recorded agrees: what of what runs have made, and of what one leaves for the next one?"""
+    """Where all that was recorded agrees, compare what runs have made, and test what one leaves for the next one."""
     found.made = yield from products_compared(inquiry, inquiry.first)
     found.divergent = found.made.at
     if found.divergent is None:
@@ -187,10 +187,10 @@ def _same(inquiry: Inquiry, found: Found) -> Asking[None]:
 
 
 def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
-    """Causes and remedies in turn, until a remedy holds to the end or no suspect is left."""
+    """Find causes and remedies in turn, until a remedy holds to the end or no suspect is left."""
     at, round_ = divergent, None
     while True:
-        # Runs that were treated alike accuse what they had free; a varied run what was varied, and only then the rest.
+        # Runs treated alike accuse the factors that were free in them; a varied run first accuses the varied ones.
         suspects = [*at.varied, *(name for name in moving_factors() if name not in at.varied)]
         round_ = Round(inquiry, at, suspects, round_)
         found.rounds.append(round_)
@@ -219,19 +219,19 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
 
 
 def _answered(suspect: Suspect) -> str:
-    """Which operation a formula of ours answered, where that is the pin of this factor."""
+    """Return the operation that a formula of ours computed, where that is the pin of this factor; else empty."""
     op = suspect.baseline.base.facts.replaced
     return f"{op}, {REPLACED}" if op and REPLACED in find(suspect.name).fixes else ""
 
 
 def _read_lines(suspect: Suspect) -> list[GuiltyLine]:
-    """Lines that were found by reading, where only that finds any."""
+    """Return the lines found by reading the code, for factors whose lines only reading finds."""
     lines = suspect.baseline.base.facts.read_lines.get(suspect.name, ())
     return [GuiltyLine(lines[0], tuple(lines[1:]))] if lines and find(suspect.name).found_statically else []
 
 
 def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
-    """Every factor that entered a run of the baseline, with its first line, but for those that were found guilty."""
+    """Return every factor that entered the first baseline run, with its first line, except for guilty ones."""
     if not round_.baseline.runs:  # the runs were used up before
         return ()
     guilty = {one.name for one in round_.accused if one.stands}

@@ -1,13 +1,13 @@
-"""Finding suspects: pin everything, then release one factor at a time; runs that diverge then accuse it.
+"""The search for suspects: everything is pinned, then one factor at a time is released; runs that diverge accuse it.
 
-baseline    runs with everything pinned, which all others of a round are compared with
-released    changed on purpose, always in the same way
-left alone  factors that choose algorithms: each run has bits of its own, so several are compared together
+baseline    runs with everything pinned, which all other runs of a round are compared with
+released    factors that are changed on purpose, always in the same way
+left alone  factors that choose algorithms: each run has bits of its own, so several are compared with one another
 
-The likeliest ones are released first, one by one. Unlikely ones are released together, and told apart only where that
-makes runs diverge. What was released and changed nothing, alone or together, is acquitted, in every later round that
-comes no further than those runs went. Baseline runs that still diverge end the search there: from that place on
-no factor can be accused.
+The likeliest factors are released first, one by one. Unlikely ones are released together, and one by one only where
+that makes runs diverge. A factor that was released and changed nothing, alone or together with others, is acquitted,
+also in later rounds that go no further than its runs. Baseline runs that still diverge end the search: from that place
+on no factor can be accused.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.runfolder.spec import RunSpec
 
-# Two hash seeds may order a small set alike by luck, and two times may be even: what was seen to enter, and changes
-# nothing with one other value, is no acquittal yet.
+# Two hash seeds may order a small set alike by luck, and two times may both be even: a factor that was seen to enter is
+# not acquitted yet when one other value changes nothing.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
-# At least this many steps are looked at after the one at which runs diverged.
+# How many more steps are compared after the one at which runs diverged, unless the look ends before.
 MORE_STEPS = 10
-# Races show in some runs only: where no other factor is guilty, runs left alone are given another chance.
+# Races show in some runs only: where no other factor is guilty, this many runs are left alone.
 RARE_RUNS = 6
 
 
 class Baseline:
-    """Runs with everything pinned, a little further than the step at which the runs diverge that are to be explained.
+    """Runs with everything pinned, which end a little after the step at which the runs to be explained diverge.
 
-    Runs of earlier rounds that were treated so, and went as far, are among them.
+    Runs of earlier rounds with the same pins that went as far are among them.
 
     Attributes:
-        step: after which nothing is compared; None where runs go to their end.
-        plan: of the first one, which keeps the tensors that differ, to say by how much.
-        runs: those made so far.
+        step: the last step that is compared; None where runs go to their end.
+        plan: the spec of the first run, which keeps the tensors that differ, to measure by how much.
+        runs: the baseline runs made so far.
     """
 
     def __init__(self, inquiry: Inquiry, at: DivergentRuns) -> None:
         self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
-        # A process among several may come to its step long after another one has passed the same number.
+        # One of several processes may reach a step long after another process has passed the step of that number.
         ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
         self.step = self._last_step(place.step) if ends_there else None
-        # What the user asked to vary does not move by itself: held, it may hide what does (workers, a generator).
+        # What the user asked to vary does not change by itself: pinned, it may hide what does (workers, a generator).
         self._pins = tuple(
             name
             for name in request.pinnable()
@@ -64,9 +64,9 @@ class Baseline:
         self.runs: list[Run] = []
 
     def _last_step(self, divergent: int) -> int | None:
-        """Some more than the divergent one: what is drawn shows elsewhere with other values.
+        """Return a step some way after the divergent one, since with other values a draw may show at another step.
 
-        Not beyond the first look, unless they diverge beyond it: then half as many steps again.
+        It lies within the first look, unless runs diverge beyond that: then half as many steps are added.
         """
         looked = self.inquiry.first[0].stopped_after if self.inquiry.first else divergent
         if self.inquiry.is_short or looked is None:
@@ -76,7 +76,7 @@ class Baseline:
         return min(2 * divergent + MORE_STEPS, looked)
 
     def begin(self) -> Asking[str]:
-        """The first one; what later ones do differently is doubt. Why nothing can be tried, as a sentence, or ""."""
+        """Make the first run, unless an earlier round has; return why nothing can be tried, as a sentence, or ""."""
         self.runs = self.known(None)
         if not self.runs:
             self.runs = yield from self.inquiry.runs_of([self.plan])
@@ -95,33 +95,33 @@ class Baseline:
 
     @property
     def spare(self) -> RunSpec:
-        """The spec of further baseline runs: keeps no tensors."""
+        """The spec of further baseline runs, which keep no tensors."""
         return plans.keeping_nothing(self.plan)
 
     def known(self, what: Hashable) -> list[Run]:
-        """Runs that were released so, or pinned (None), in this round or an earlier one, and went far enough."""
+        """Return the runs of any round so far that released `what` (None: nothing), if they went far enough."""
         runs = self.inquiry.known.get((self._pins, what), [])
         ends = [run.stopped_after for run in runs]
         return list(runs) if all(end is None or (self.step is not None and end >= self.step) for end in ends) else []
 
     def keep(self, what: Hashable, runs: Sequence[Run]) -> None:
-        """Keep runs for later rounds."""
+        """Keep the runs that released `what` for later rounds."""
         self.inquiry.known[self._pins, what] = list(runs)
 
     def add(self, run: Run) -> None:
-        """Add a baseline run."""
+        """Add a baseline run, and note where it diverges from the first one."""
         self.runs.append(run)
         self.keep(None, self.runs)
         self.doubt(self.base, run)
 
     def entries(self, name: str) -> tuple[Entry, ...]:
-        """The lines at which a factor entered these runs."""
+        """Return the lines at which a factor entered the first baseline run."""
         return self.base.facts.entries.get(name, ())
 
     # ---- where runs differ
 
     def differ(self, a: Run, b: Run) -> Divergence | None:
-        """Where two runs differ, before anything is unsteady and not after the last step."""
+        """Return where two runs differ, if that is before anything is unsteady and not after the last step."""
         place = self._by_the_step(a, b)
         return None if place is None or place.position >= self.limit else place
 
@@ -130,49 +130,49 @@ class Baseline:
         return None if place is None or (self.step is not None and place.step > self.step) else place
 
     def classes(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """The runs, those with the same bits together."""
+        """Return the runs in groups, each with the same bits."""
         return _classes(runs, self.differ)
 
     def classes_by_the_step(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """The same, by all that they did until the last step, unsteady or not."""
+        """Return the runs in groups, each alike in all that its runs did until the last step, unsteady or not."""
         return _classes(runs, self._by_the_step)
 
     def results(self) -> tuple[int, int]:
-        """How many different results these runs gave, and how many runs that were."""
+        """Return how many different results the baseline runs gave, and how many runs there were."""
         return len(self.classes_by_the_step(self.runs)), len(self.runs)
 
     @property
     def limit(self) -> Position:
-        """The earliest position at which runs treated alike diverge; nothing after it counts."""
+        """The earliest position at which runs treated alike diverge; nothing from there on counts."""
         unsteady = self.inquiry.unsteady
         return (2**62, 0) if unsteady is None else unsteady.divergence.position
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether runs treated alike diverge no later than those that are to be explained."""
+        """Whether runs treated alike diverge no later than the runs to be explained."""
         return self.limit <= self._at.divergence.position
 
     def doubt(self, a: Run, b: Run) -> None:
-        """Two runs treated alike: from where they diverge, no factor can be accused."""
+        """Note where two runs treated alike diverge: from there on no factor can be accused."""
         place = self.differ(a, b)
         if place is not None:
             self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
 
 
 def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None]) -> list[list[Run]]:
-    found: list[list[Run]] = []
+    groups: list[list[Run]] = []
     for run in runs:
-        own = next((one for one in found if differ(one[0], run) is None), None)
-        if own is None:
-            found.append([run])
+        group = next((one for one in groups if differ(one[0], run) is None), None)
+        if group is None:
+            groups.append([run])
         else:
-            own.append(run)
-    return found
+            group.append(run)
+    return groups
 
 
 @dataclass(frozen=True)
 class Release:
-    """Factors that are released together, in `count` runs: each gets another value, or is left alone (variant 0)."""
+    """Factors released together, in `count` runs: each factor gets another value, or is left alone (variant 0)."""
 
     names: tuple[str, ...]
     variant: int = plans.RELEASED
@@ -180,7 +180,7 @@ class Release:
 
     @property
     def what(self) -> Hashable:
-        """What is released, in however many runs."""
+        """The released factors and their variant, as a key for runs that release them."""
         return self.names, self.variant
 
     @property
@@ -194,9 +194,9 @@ class Suspect:
     """A factor whose release made runs diverge, and the runs that speak about it.
 
     Attributes:
-        ways: in which it is released, with the plans of such runs.
-        divergent: two runs that show it; of a factor left alone, two of its own.
-        proven: the chance that it is innocent, and the limit below which that had to be; None where it may be.
+        ways: the treatments that release it, with the specs of such runs.
+        divergent: two runs that show its effect; for a factor left alone, two of its own runs.
+        proven: the chance that it is innocent, and the limit that this is below; None while it may be innocent.
     """
 
     name: str
@@ -212,71 +212,71 @@ class Suspect:
 
     @property
     def stands(self) -> bool:
-        """Whether it still differs before anything is unsteady."""
+        """Whether its runs diverge before anything is unsteady."""
         return self.divergent.divergence.position < self.baseline.limit
 
     @property
     def strays(self) -> int:
-        """How many runs with it released are not as the baseline; left alone, not as most of them."""
+        """The number of its runs that differ from the baseline; where it is left alone, from most of its runs."""
         if not self.is_left_alone:
             return sum(self.baseline.differ(self.baseline.base, run) is not None for run in self.runs)
         return len(self.runs) - max(len(one) for one in self.baseline.classes(self.runs))
 
     @property
     def showing(self) -> int:
-        """The other value that it had in a run which is not as the baseline: another one may come out alike."""
+        """The variant with which a run of it differed from the baseline: other variants may change nothing."""
         shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
         return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
 
     def chance_of_agreeing(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
-        """The chance that runs in which it is held agree so often, where others that diverge do so by other doing.
+        """Return the chance that held runs all agree by luck, if something else than this factor makes runs diverge.
 
-        1 where the two that diverge are not two in which it was changed in the same way, or those held diverge, too.
+        1 where `divergent` is not two runs with the factor changed in the same way, or the held runs diverge, too.
         """
-        own = next((run for run in self.runs if run.id == divergent.a), None)
-        alike = [run for run in self.runs if own is not None and self._way(run) == self._way(own)]
+        released = next((run for run in self.runs if run.id == divergent.a), None)
+        alike = [run for run in self.runs if released is not None and self._way(run) == self._way(released)]
         if divergent.b not in [run.id for run in alike] or len(self.baseline.classes_by_the_step(held)) > 1:
             return 1.0
         most = max(map(len, self.baseline.classes_by_the_step(alike)))
         return float(((most + 1) / (len(alike) + 1)) ** (len(held) - 1))
 
     def add(self, run: Run) -> None:
-        """One more run with it released: changed in the same way as an earlier one, it has the same bits.
+        """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
-        A way that is new and comes out as another one does, or as if nothing had been released, is not drawn any more.
+        A new way whose result is that of another way, or of no release, is not drawn any more.
         """
-        way, known = self._way(run), self.results().values()
+        way, results = self._way(run), self.results().values()
         before = next((one for one in self.runs if self._way(one) == way), None)
         self.runs.append(run)
         if self.is_left_alone:
             return
         if before is not None:
             self.baseline.doubt(before, run)
-        elif self.results()[run.id] in {UNCHANGED, *known}:
+        elif self.results()[run.id] in {UNCHANGED, *results}:
             self.ways.pop(way, None)
 
     def results(self) -> dict[int, Hashable]:
-        """What came out of each of its runs, by number: those that are as the baseline are unchanged."""
+        """Return the result of each of its runs, by number; runs that are as the baseline are unchanged."""
         base = [] if self.is_left_alone else [self.baseline.base]
         classes = enumerate(self.baseline.classes([*base, *self.runs]), 0 if base else 1)
-        return {run.id: number or UNCHANGED for number, own in classes for run in own}
+        return {run.id: number or UNCHANGED for number, group in classes for run in group}
 
     def seen(self) -> dict[Treatment, Hashable]:
-        """The way in which its first run was released, which made it suspected, and what came out."""
+        """Return the treatment of its first run, which made it suspected, with the result."""
         return {} if self.is_left_alone else {self._way(self.runs[0]): self.results()[self.runs[0].id]}
 
     def _way(self, run: Run) -> Treatment:
-        own = run.plan.settings.get(self.name, Setting())  # left out where the script did not survive it
-        return self.name, 0 if self.is_left_alone else own.variant
+        setting = run.plan.settings.get(self.name, Setting())  # missing where the script failed under this treatment
+        return self.name, 0 if self.is_left_alone else setting.variant
 
 
 class Lineup:
     """The suspects of one round, the likeliest group first, without the causes that are known already (`pins`).
 
     Attributes:
-        queue: still to be released, in this order.
-        found: those that made runs diverge, and wait for their turn: the remedy of another one may acquit them.
-        acquitted: those that were released and changed nothing.
+        queue: the releases still to be made, in this order.
+        found: suspects that made runs diverge and wait for their turn: the remedy of another one may acquit them.
+        acquitted: factors that were released and changed nothing.
     """
 
     def __init__(self, baseline: Baseline, names: Collection[str], pins: Sequence[str]) -> None:
@@ -288,7 +288,7 @@ class Lineup:
         self._rare: list[Release] = []
 
     def begin(self) -> None:
-        """Put them in order, by what the baseline has seen."""
+        """Put the factors in order, by what the baseline has seen."""
         pinned = set(self._baseline.plan.named("pinned"))
         names = [name for name in self._names if name in pinned and name not in self._pins]
         names = list(filter(self._baseline.base.facts.has_use_for, names))
@@ -303,22 +303,22 @@ class Lineup:
         ]
 
     def next(self, accused: Collection[str], *, likely_only: bool = False) -> Asking[Suspect | None]:
-        """The next factor that makes runs diverge when released; None when none is left, or the base is unsteady.
+        """Return the next factor that makes runs diverge when released; None if none is left, or the base is unsteady.
 
-        With `likely_only`, those that are released together are left for later.
+        With `likely_only`, factors that are released together are left for later.
         """
         while not self._baseline.is_hopeless:
             if self.found:
                 return self.found.pop(0)
             if not self.queue and self._rare and not accused:
                 self.queue = [self._once_more()]
-            known = {*self._pins, *accused}
-            queue = [replace(one, names=tuple(name for name in one.names if name not in known)) for one in self.queue]
+            guilty = {*self._pins, *accused}
+            queue = [replace(one, names=tuple(name for name in one.names if name not in guilty)) for one in self.queue]
             self.queue = [one for one in queue if one.names]
             if not self.queue or (likely_only and not self.is_anyone_likely):
                 return None
             most, batch = self._inquiry.room, [self.queue.pop(0)]
-            # Beside a likely one goes another one; what is unlikely need not be known yet.
+            # Another likely factor is released at the same time; unlikely factors can wait.
             while self.queue and len(self.queue[0].names) == 1:
                 if sum(one.count for one in [*batch, self.queue[0]]) > most:
                     break
@@ -327,44 +327,44 @@ class Lineup:
         return None
 
     def _once_more(self) -> Release:
-        """One that came out alike, in more runs; sooner where all of them differ from the baseline than where none."""
+        """Return a release whose runs came out alike, for more runs: first one that differs from the baseline."""
         ended = [self._baseline.known(one.what)[0] for one in self._rare]
         changed = [self._baseline.differ(self._baseline.base, run) is not None for run in ended]
         return replace(self._rare.pop(changed.index(True) if any(changed) else 0), count=RARE_RUNS)
 
     @property
     def is_anyone_likely(self) -> bool:
-        """Whether the next one is released alone."""
+        """Whether a suspect waits, or the next factor is released alone."""
         return bool(self.found) or any(len(one.names) == 1 for one in self.queue[:1])
 
     @property
     def waiting(self) -> list[str]:
-        """Factors that were to be released, and were not."""
+        """The factors that were to be released, and were not."""
         return list(dict.fromkeys(name for one in self.queue for name in one.names if name not in self.acquitted))
 
     def _is_likely(self, name: str) -> bool:
-        """Whether it was seen to enter on a line of the user's, or can be read in the code."""
+        """Whether it was seen to enter on a line of the user's, was read in the code, or can do so unseen."""
         factor = find(name)
-        # The program asked for an algorithm that another run may not choose, and the pin did not let it.
+        # Entries of an algorithm: the program asked for one that another run may not choose, and the pin prevented it.
         if factor.has_sites or factor.selects_algorithm:
             return bool(self._baseline.entries(name))
         return not factor.found_statically or not self._is_explained(name)
 
     def _is_explained(self, name: str) -> bool:
-        """Whether a cause that is known already enters at every line that was read for this factor."""
+        """Whether a known cause enters at every line that was read for this factor, if any was."""
         lines = self._baseline.base.facts.read_lines
         known = {entry.site.key for pin in self._pins for entry in lines.get(pin, ())}
         return known.issuperset(entry.site.key for entry in lines.get(name, ()))
 
     def _let_go(self, batch: Sequence[Release]) -> Asking[None]:
-        """Make the runs of these releases, and put what they show where it belongs."""
-        baseline, again = self._baseline, list[Release]()
-        known = [baseline.known(release.what) for release in batch]
-        lacking = [release.count - len(runs) for release, runs in zip(batch, known, strict=True)]
+        """Make the runs of these releases; their factors are then acquitted, suspected, or queued in halves."""
+        baseline, halves = self._baseline, list[Release]()
+        earlier = [baseline.known(release.what) for release in batch]
+        lacking = [release.count - len(runs) for release, runs in zip(batch, earlier, strict=True)]
         plans_of = [self._plan(one) for one, count in zip(batch, lacking, strict=True) for _ in range(count)]
         made = iter((yield from self._inquiry.runs_of(plans_of)))
-        for release, before, count in zip(batch, known, lacking, strict=True):
-            runs = [*before, *islice(made, max(count, 0))]
+        for release, reused, count in zip(batch, earlier, lacking, strict=True):
+            runs = [*reused, *islice(made, max(count, 0))]
             baseline.keep(release.what, runs)
             base = baseline.base if release.variant else runs[0]
             others = [run for run in runs if run is not base]
@@ -374,18 +374,18 @@ class Lineup:
                 self.acquitted += names
                 self._rare += [release] if release.count == LEFT_ALONE_RUNS else []
             elif len(release.names) > 1:
-                again += release.halves
-            # Beside it another variant of the same factor may have shown it already.
+                halves += release.halves
+            # Another variant of the same factor, made at the same time, may have shown it already.
             elif names and names[0] not in [one.name for one in self.found]:
                 run, place = apart[0]
                 divergent = DivergentRuns(base.id, run.id, place)
                 self.found.append(
                     Suspect(names[0], self._ways(names[0], release.variant), list(runs), divergent, baseline)
                 )
-        self.queue = [*again, *self.queue]
+        self.queue = [*halves, *self.queue]
 
     def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
-        """How it is released in further runs: what moves by itself in another way, too, with other bits."""
+        """Return how a factor is released further: one that changes by itself also in a second way, with other bits."""
         variants = (variant, plans.RELEASED_OTHERWISE) if variant and find(name).varies_between_runs else (variant,)
         return {(name, one): plans.keeping_nothing(self._plan(Release((name,), one))) for one in variants}
 

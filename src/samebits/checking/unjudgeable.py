@@ -1,4 +1,4 @@
-"""Why runs cannot be judged at all: they hang, fail, train nothing, or samebits did not get in."""
+"""Reasons why runs cannot be judged: they hang, fail or train nothing, or samebits did not get in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS = {one.kind: one for one in (StorageError, InjectionError, NoTorchError, 
 
 
 def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | None:
-    """Why these runs cannot be judged; None when they can.
+    """Return why these runs cannot be judged; None where they can.
 
     Unless it is `final`, a command that failed once gets a second chance: if it then succeeds, that is an answer.
     """
@@ -39,13 +39,13 @@ def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | 
         return _hangs(first)
     failed = [run for run in runs if not run.succeeded]
     if len(failed) == len(runs):
-        # What was to be read through a pipe, no run gets.
+        # No run gets what was to be read through a pipe, so a second chance would change nothing.
         return _failed(first, len(runs)) if final or len(runs) > 1 or input_is_lost() else None
     return None if first in failed else first.silence
 
 
 def broken(folder: Path, steps: int) -> SamebitsError | None:
-    """What ended a recording. A helper process that samebits could not enter is no trouble if another trained."""
+    """Return what ended a recording; a helper process that could not be entered does not count if another trained."""
     for note in read_notes(folder, Failed):
         if note.kind == "not_injected" and steps:
             continue
@@ -68,8 +68,8 @@ def _hangs(run: Run) -> SamebitsError:
 def _failed(run: Run, count: int) -> SamebitsError:
     lines = run.facts.stderr_tail
     if NO_TORCH in lines:
-        own = python_word() if importlib.util.find_spec("torch") is not None else "PYTHON"
-        hint = f"name the Python that has: samebits check {own} ..."
+        python = python_word() if importlib.util.find_spec("torch") is not None else "PYTHON"
+        hint = f"name the Python that has: samebits check {python} ..."
         return NoTorchError(f"{run.facts.interpreter} has no torch", hint)
     printed = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
     how = f"exit status {run.exit_code}" if run.exit_code > 0 else run.described
@@ -81,14 +81,14 @@ def _failed(run: Run, count: int) -> SamebitsError:
 
 
 def _different_here() -> str:
-    """What is not under a check as it is without, and makes scripts fail that work by themselves."""
+    """Return what differs under a check and makes scripts fail that work without it."""
     if input_is_lost():
         return f"{NO_PIPE}; and each run has a copy of the folder"
     return "does it work without samebits? Under a check nothing can be typed in, and each run has a copy of the folder"
 
 
 def silence(folder: Path, steps: int) -> SamebitsError | None:
-    """Why nothing was recorded, where nothing was."""
+    """Return why nothing was recorded; None where something was."""
     if steps:
         return None
     if next(read_notes(folder, Started), None) is None:
@@ -108,5 +108,5 @@ def silence(folder: Path, steps: int) -> SamebitsError | None:
 
 
 def _or_the_pipe(hint: str) -> str:
-    """The hint, behind what explains as much: the program, or its data, was to come through a pipe."""
+    """Return the hint, after another explanation where it applies: the program or its data came through a pipe."""
     return f"{NO_PIPE}; or else: {hint}" if input_is_lost() else hint

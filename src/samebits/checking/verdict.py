@@ -1,4 +1,4 @@
-"""What a check found, as plain data. Text and JSON are made from this in `report`."""
+"""The result of a check, as plain data. `report` makes text and JSON of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from samebits.runfolder.ops import Producer
 from samebits.runfolder.spec import Beginning
 
 VerdictKind = Literal["same", "different", "undecided"]
-# How a run was treated; the last one is watching where factors enter.
+# How a factor was treated in a run; `witnessed` stands for watching where factors enter.
 Treated = Literal["pinned", "varied", "witnessed"]
 WATCHING: Final = "watching"
 WITNESSED: Final = "witnessed"
@@ -34,12 +34,12 @@ class Run(Outcome):
     """One run of a check: how it ended, and what it noted; ids count from 1.
 
     Attributes:
-        steps: it took.
-        ranks: it had.
-        facts: what it noted besides its recording.
-        trouble: why it cannot be judged, whatever the other runs say: samebits did not get in, the disk is full.
-        silence: why nothing was recorded, where nothing was.
-        products: what it made.
+        steps: how many it took.
+        ranks: how many it had.
+        facts: what it noted in addition to its recording.
+        trouble: why it cannot be judged, whatever the other runs show: samebits did not get in, the disk is full.
+        silence: why nothing was recorded; None where something was.
+        products: the files that it wrote, and what it printed.
     """
 
     id: int = 0
@@ -52,19 +52,19 @@ class Run(Outcome):
 
     @property
     def ending(self) -> str:
-        """`ended with exit status 1`, or why a pin stopped it."""
+        """How the run ended, as a clause: `ended with exit status 1`, or why a pin stopped it."""
         return ("" if self.timed_out else self.facts.refusal) or self.described
 
     @property
     def failure(self) -> str:
-        """How it ended, as a clause with its number and last words."""
-        # What it said last is no reason for what we did.
+        """How the run ended, as a clause with its number, its steps and its last words."""
+        # The script's last words do not explain why we ended it at its time limit.
         words = "" if self.timed_out else self.facts.last_words
         return f"run {self.id} {self.ending} after {self.steps} steps{f', saying: {words}' if words else ''}"
 
     @property
     def record(self) -> RunRecord:
-        """What an answer says of it."""
+        """The run as answers show it."""
         return RunRecord(
             id=self.id,
             role=self.plan.role,
@@ -196,15 +196,15 @@ class Origin:
         """Whether the operation itself made the difference, as far as was measured."""
         if self.first.place.finding != "op" or self.unobserved_write or self.changed_meanwhile:
             return False
-        # What other processes share, they may have written between two looks; by itself it has to differ, too.
+        # Another process may have written to shared operands in between: called alone, the operation must differ, too.
         return not self.shared or (self.replay is not None and self.replay.is_confirmed)
 
     @property
     @published()
     def first(self) -> OriginOnRank:
         """The rank to speak of: one whose difference was not received from another."""
-        own = [rank for rank in self.ranks if not rank.is_received] or list(self.ranks)
-        return min(own, key=lambda rank: (rank.place.step, rank.place.index, rank.place.rank))
+        candidates = [rank for rank in self.ranks if not rank.is_received] or list(self.ranks)
+        return min(candidates, key=lambda rank: (rank.place.step, rank.place.index, rank.place.rank))
 
 
 @dataclass(frozen=True)
@@ -410,10 +410,10 @@ class Patch:
 
 
 def whole_runs(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-    """Those that took as many steps as any, and of these that went to their own end, where any did."""
-    own = [run for run in runs if run.begins != "left"]
-    steps = max((run.steps for run in own), default=0)
-    longest = [run for run in own if run.steps == steps > 0 and run.succeeded]
+    """Return the successful runs with the most steps: those that went to their own end, or all where none did."""
+    candidates = [run for run in runs if run.begins != "left"]
+    steps = max((run.steps for run in candidates), default=0)
+    longest = [run for run in candidates if run.steps == steps > 0 and run.succeeded]
     return tuple([run for run in longest if not run.stopped] or longest)
 
 
@@ -492,7 +492,7 @@ class CheckVerdict:
     options: tuple[str, ...] = ()
 
     def given(self, option: str) -> list[str]:
-        """What its check was given with an option, where that was not the default."""
+        """Return the values that were given for an option; empty where that was the default."""
         return [value for word, value in zip(self.options, self.options[1:], strict=False) if word == option]
 
     @property
@@ -503,7 +503,7 @@ class CheckVerdict:
 
     @property
     def origin(self) -> Origin | None:
-        """The first operation at which runs diverge."""
+        """The first operation at which runs diverge; None where none was found."""
         return self.origins[0] if self.origins else None
 
     @property
@@ -535,7 +535,7 @@ class CheckVerdict:
 
     @property
     def whole(self) -> tuple[RunRecord, ...]:
-        """What a verdict of "same" rests on."""
+        """The runs that a verdict of "same" rests on."""
         return tuple(run for run in self.runs if run.id in self.alike) or whole_runs(self.runs)
 
     @property
