@@ -1,4 +1,4 @@
-"""The proof that a pattern of runs gives: a lot decides what each run releases, and bets are laid on the lots.
+"""The evidence that runs give against a factor: a lot decides what each run releases, and bets are laid on the lots.
 
 If a factor does nothing, the result of a run does not depend on the lot. Then nobody can tell from the result what was
 drawn any better than by the chances of the draw, and bets on it at fair odds win nothing in the long run. So a stake

@@ -173,12 +173,12 @@ def apart(a: Facts, b: Facts) -> list[str]:
     words = [
         {
             *(f"started `{command}`" for command in facts.commands),
-            *(f"met {one.path}" for one in facts.carried),
-            *(f"met {one.what}" for one in facts.reached),
+            *(f"met {note.path}" for note in facts.carried),
+            *(f"met {note.what}" for note in facts.reached),
         }
         for facts in (a, b)
     ]
-    return [f"only one run {one}" for one in sorted(words[0] ^ words[1])]
+    return [f"only one run {difference}" for difference in sorted(words[0] ^ words[1])]
 
 
 def _of(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
@@ -195,7 +195,7 @@ def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:
 
 
 def _used(notes: Sequence[Note]) -> frozenset[str] | None:
-    """Return what the processes used, but for those that a signal ended; None if none noted it and torch has a GPU."""
+    """Return what the processes used, except any that a signal ended; None if none noted it and torch uses GPUs."""
     noted = [note.what for note in _of(Used, notes)]
     if noted:
         return frozenset(word for what in noted for word in what)
@@ -211,7 +211,7 @@ def _script(notes: Iterable[Note]) -> str:
 
 
 def _entries(witnessed: Iterable[tuple[Witnessed, str]]) -> dict[str, tuple[Entry, ...]]:
-    """Return factor → the lines at which it entered, each once, in the order of time; () for libraries alone."""
+    """Return for each factor the lines at which it entered, in the order of time; none where only libraries did so."""
     by_factor: dict[str, dict[SiteKey, Entry]] = {}
     for note, script in witnessed:
         if note.within is not None:
@@ -270,7 +270,7 @@ def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple
 
 
 def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
-    """Return factor → lines at which reading finds that it may enter; files that all runs share are read once."""
+    """Return for each factor the lines at which it may enter, found by reading; files that runs share are read once."""
     dated: list[tuple[str, float]] = []
     for path in sorted(filter(is_user_file, files)):
         with suppress(OSError):

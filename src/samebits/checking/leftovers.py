@@ -68,11 +68,11 @@ class LeftBehind:
             FACTOR,
             first.asked,
             varies_between_runs=True,
-            what=described(first, len({one.path for one in own})),
+            what=described(first, len({note.path for note in own})),
             evidence=Evidence(*ids, len(self.after), self.chance, self.limit, last_words=words),
             called=OUTSIDE if self.is_outside else first.how,
             source=first.asked.source,
-            others=tuple(dict.fromkeys(one.asked for one in own if one.asked.key != first.asked.key)),
+            others=tuple(dict.fromkeys(note.asked for note in own if note.asked.key != first.asked.key)),
             divergent=self.divergent,
         )
 
@@ -86,7 +86,7 @@ def described(one: Carried, count: int = 1) -> str:
 
 def outside(run: Run, folder: str) -> list[Carried]:
     """Return what a run has carried in other folders than the working folder."""
-    return [one for one in run.facts.carried if not is_in(one.written, folder)]
+    return [note for note in run.facts.carried if not is_in(note.written, folder)]
 
 
 def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | None]:

@@ -66,18 +66,18 @@ def mending_of(pool: RunPool, verdict: CheckVerdict) -> Mending:
     threads = _threads(run.path for run in pool.runs if not run.plan.settings)
     wanted = [
         Wanted(
-            one.factor,
-            _noted(one),
-            one.called,
-            find(one.factor).fix_for(one.site, one.script or script, one.called),
-            one.script or script,
-            one.others,
-            one.seeded_late if isinstance(find(one.factor), GeneratorFactor) else None,
-            early.get(one.factor, ()),
+            cause.factor,
+            _noted(cause),
+            cause.called,
+            find(cause.factor).fix_for(cause.site, cause.script or script, cause.called),
+            cause.script or script,
+            cause.others,
+            cause.seeded_late if isinstance(find(cause.factor), GeneratorFactor) else None,
+            early.get(cause.factor, ()),
             threads,
         )
-        for one in verdict.causes
-        if one.confirmed
+        for cause in verdict.causes
+        if cause.confirmed
     ]
     left = [Unmended(one.factor, one.site, "it is not confirmed") for one in verdict.causes if not one.confirmed]
     paths = sorted({path for noted in facts for path in noted.files})
@@ -99,9 +99,9 @@ def _threads(runs: Iterable[Path]) -> int:
 def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> Sources:
     """Read all files of the program now: the copy of the folder is removed with the check."""
     files = dict[str, Original | NoCureError]()
-    for one in wanted:
-        sites = [site for site in (one.site, one.late, *one.others, *one.early) if site is not None]
-        for path in dict.fromkeys([*paths, one.script, *(site.path for site in sites)]):
+    for cause in wanted:
+        sites = [site for site in (cause.site, cause.late, *cause.others, *cause.early) if site is not None]
+        for path in dict.fromkeys([*paths, cause.script, *(site.path for site in sites)]):
             if path and path not in files:
                 try:
                     files[path] = file_of(pool, path)
@@ -170,7 +170,7 @@ def _proved(
         own_pins = {**{name: Setting("pinned") for name in pins}, **request.pins}
         asked = replace(request, patch="", pins=own_pins, vary=vary)
         proof, then = check_again(home / f"patched-{number}", asked, {one.path: one.after for one in draft.changes})
-        own = replace(
+        record = replace(
             _record(draft, mending),
             pins=tuple(pins),
             proven=proof.kind == "same",
@@ -179,7 +179,7 @@ def _proved(
             diverged=proof.divergent,
             why=proof.error.message if proof.error else "",
         )
-        if own.proven or proof.signal is not None:
+        if record.proven or proof.signal is not None:
             break
         further = patch(then.wanted, then.files)
         again = {one.factor for one in further.mends}.intersection(
@@ -189,11 +189,11 @@ def _proved(
             draft = _composed(draft, further)
             continue
         attempt += 1
-        other = patch(mending.wanted, mending.files, attempt)
-        if other.changes == draft.changes:
+        alternative = patch(mending.wanted, mending.files, attempt)
+        if alternative.changes == draft.changes:
             break
-        draft = other
-    return own, draft, proof
+        draft = alternative
+    return record, draft, proof
 
 
 def _record(draft: Draft, mending: Mending) -> Patch:
@@ -208,8 +208,8 @@ def _record(draft: Draft, mending: Mending) -> Patch:
 
 def _composed(first: Draft, then: Draft) -> Draft:
     """Return a draft that does what two drafts do, one after the other."""
-    changes = {one.path: one for one in first.changes}
-    for one in then.changes:
-        before = changes[one.path].before if one.path in changes else one.before
-        changes[one.path] = replace(one, before=before)
+    changes = {change.path: change for change in first.changes}
+    for change in then.changes:
+        before = changes[change.path].before if change.path in changes else change.before
+        changes[change.path] = replace(change, before=before)
     return Draft(tuple(changes.values()), (*first.mends, *then.mends), (*first.cannot, *then.cannot))

@@ -63,7 +63,7 @@ def _window(pool: RunPool, a: RunSpec, b: RunSpec, step: int) -> tuple[OpWindow,
     window = OpWindow(step, step)
     origin = _in_window(pool, a, b, window)
     while origin is not None and window.first > 0 and _came_from_before(origin):
-        # An input that arrives different was made before the window: look further back, and to the start where it is near.
+        # An input that arrives different was made before the window: look further back, to the start if that is near.
         if window.first < step and step > FAR:
             break
         window = replace(window, first=max(0, step - WIDER) if window.first == step else 0)

@@ -71,7 +71,7 @@ class WholePin:
         )
 
     def tried(self, divergent: DivergentRuns | None) -> Remedy | None:
-        """Return the remedy `samebits run`, None where it was not tried; `divergent` is where its runs still diverge."""
+        """Return the remedy `samebits run`, None where it was not tried; `divergent`: where its runs still diverge."""
         if not self.remedy:
             return None
         ids = tuple(run.id for run in self.remedy)

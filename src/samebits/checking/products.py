@@ -125,7 +125,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
 
 def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:
     """Whether runs can be compared with the run with the clock held, and have trained the same."""
-    return all(inquiry.may_compare(held, one) and inquiry.pool.compare_trained(held, one) is None for one in runs)
+    return all(inquiry.may_compare(held, run) and inquiry.pool.compare_trained(held, run) is None for run in runs)
 
 
 def _is_first_only(inquiry: Inquiry, key: Key, runs: Sequence[Run]) -> bool:

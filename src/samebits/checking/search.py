@@ -78,7 +78,7 @@ class Found:
     @property
     def accused(self) -> list[Suspect]:
         """The suspects that still stand: for others, a later round has shown that nothing repeats where they differ."""
-        return [one for one in self.rounds[-1].accused if one.stands] if self.rounds else []
+        return [suspect for suspect in self.rounds[-1].accused if suspect.stands] if self.rounds else []
 
     def _lines_of(self, suspect: Suspect) -> list[GuiltyLine]:
         lines = _read_lines(suspect)
@@ -234,7 +234,7 @@ def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     """Return every factor that entered the first baseline run, with its first line, except for guilty ones."""
     if not round_.baseline.runs:  # the runs were used up before
         return ()
-    guilty = {one.name for one in round_.accused if one.stands}
+    guilty = {suspect.name for suspect in round_.accused if suspect.stands}
     facts = round_.baseline.base.facts
     read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
     entries = {**facts.entries, **read}

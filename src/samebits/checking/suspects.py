@@ -30,7 +30,7 @@ from samebits.runfolder.spec import RunSpec
 # not acquitted yet when one other value changes nothing.
 LUCKY_VARIANTS = (3, 4, 5)
 LEFT_ALONE_RUNS = 3
-# How many more steps are compared after the one at which runs diverged, unless the look ends before.
+# At least this many steps are compared after the one at which runs diverged, unless the look ends before.
 MORE_STEPS = 10
 # Races show in some runs only: where no other factor is guilty, this many runs are left alone.
 RARE_RUNS = 6
@@ -130,11 +130,11 @@ class Baseline:
         return None if place is None or (self.step is not None and place.step > self.step) else place
 
     def classes(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """Return the runs in groups, each with the same bits."""
+        """Return the runs in groups: those with the same bits together."""
         return _classes(runs, self.differ)
 
     def classes_by_the_step(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """Return the runs in groups, each alike in all that its runs did until the last step, unsteady or not."""
+        """Return the runs in groups: those together that agree in all up to the last step, unsteady or not."""
         return _classes(runs, self._by_the_step)
 
     def results(self) -> tuple[int, int]:
@@ -220,7 +220,7 @@ class Suspect:
         """The number of its runs that differ from the baseline; where it is left alone, from most of its runs."""
         if not self.is_left_alone:
             return sum(self.baseline.differ(self.baseline.base, run) is not None for run in self.runs)
-        return len(self.runs) - max(len(one) for one in self.baseline.classes(self.runs))
+        return len(self.runs) - max(len(group) for group in self.baseline.classes(self.runs))
 
     @property
     def showing(self) -> int:
@@ -229,7 +229,7 @@ class Suspect:
         return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
 
     def chance_of_agreeing(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
-        """Return the chance that held runs all agree by luck, if something else than this factor makes runs diverge.
+        """Return the chance that held runs all agree by luck, if something other than this factor makes runs diverge.
 
         1 where `divergent` is not two runs with the factor changed in the same way, or the held runs diverge, too.
         """
@@ -246,7 +246,7 @@ class Suspect:
         A new way whose result is that of another way, or of no release, is not drawn any more.
         """
         way, results = self._way(run), self.results().values()
-        before = next((one for one in self.runs if self._way(one) == way), None)
+        before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
         self.runs.append(run)
         if self.is_left_alone:
             return
@@ -327,8 +327,8 @@ class Lineup:
         return None
 
     def _once_more(self) -> Release:
-        """Return a release whose runs came out alike, for more runs: first one that differs from the baseline."""
-        ended = [self._baseline.known(one.what)[0] for one in self._rare]
+        """Return a release whose runs came out alike, to be made in more runs; one unlike the baseline comes first."""
+        ended = [self._baseline.known(release.what)[0] for release in self._rare]
         changed = [self._baseline.differ(self._baseline.base, run) is not None for run in ended]
         return replace(self._rare.pop(changed.index(True) if any(changed) else 0), count=RARE_RUNS)
 
@@ -343,7 +343,7 @@ class Lineup:
         return list(dict.fromkeys(name for one in self.queue for name in one.names if name not in self.acquitted))
 
     def _is_likely(self, name: str) -> bool:
-        """Whether it was seen to enter on a line of the user's, was read in the code, or can do so unseen."""
+        """Whether a factor was seen to enter on a line of the user's, was found in the code, or can enter unseen."""
         factor = find(name)
         # Entries of an algorithm: the program asked for one that another run may not choose, and the pin prevented it.
         if factor.has_sites or factor.selects_algorithm:
@@ -385,7 +385,7 @@ class Lineup:
         self.queue = [*halves, *self.queue]
 
     def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
-        """Return how a factor is released further: one that changes by itself also in a second way, with other bits."""
+        """Return the treatments of further runs: two ways, with different bits, for a factor that changes by itself."""
         variants = (variant, plans.RELEASED_OTHERWISE) if variant and find(name).varies_between_runs else (variant,)
         return {(name, one): plans.keeping_nothing(self._plan(Release((name,), one))) for one in variants}
 
