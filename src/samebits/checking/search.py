@@ -174,7 +174,7 @@ def search(inquiry: Inquiry, found: Found) -> Asking[None]:
 
 
 def _same(inquiry: Inquiry, found: Found) -> Asking[None]:
-    """Where all that was recorded agrees, compare what runs have made, and test what one leaves for the next one."""
+    """Compare what runs have made where all that was recorded agrees, and test what one leaves for the next one."""
     found.made = yield from products_compared(inquiry, inquiry.first)
     found.divergent = found.made.at
     if found.divergent is None:

@@ -52,12 +52,12 @@ class Run(Outcome):
 
     @property
     def ending(self) -> str:
-        """How the run ended, as a clause: `ended with exit status 1`, or why a pin stopped it."""
+        """The end of the run, as a clause: `ended with exit status 1`, or why a pin stopped it."""
         return ("" if self.timed_out else self.facts.refusal) or self.described
 
     @property
     def failure(self) -> str:
-        """How the run ended, as a clause with its number, its steps and its last words."""
+        """The end of the run, as a clause with its number, its steps and its last words."""
         # The script's last words do not explain why we ended it at its time limit.
         words = "" if self.timed_out else self.facts.last_words
         return f"run {self.id} {self.ending} after {self.steps} steps{f', saying: {words}' if words else ''}"
