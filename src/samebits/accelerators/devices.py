@@ -1,7 +1,7 @@
-"""What is asked of an accelerator, and no name of one: which is in use, its streams, its memory, what it is called.
+"""Questions about the accelerator, whichever kind it is: whether it is in use, its names, streams and memory.
 
-A process has one kind of accelerator, of which there may be several devices. Asking never begins to use it. torch is
-taken from `sys.modules`, never imported: where it is not loaded, nothing is in use.
+A process has one kind of accelerator, with one or more devices. No function here starts to use it, except `wake`. torch
+is taken from `sys.modules`, never imported: where it is not loaded, no accelerator is in use.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     import torch
 
 UNNAMED = "accelerator without a name"
-# Metal's devices have one stream, one generator, and a module of another shape than all others.
+# Metal devices have one stream and one generator, and their module of torch has other functions than all other modules.
 _METAL = "mps"
 
 
 def modules() -> dict[str, ModuleType]:
-    """Kind of device → the module of torch that keeps a default generator for each such device."""
+    """Return kind of device → the module of torch that keeps a default generator for each such device."""
     torch = _torch()
-    found = {} if torch is None else {"cuda": torch.cuda, "xpu": torch.xpu}
-    # Whatever else there is, also of makers that torch has never heard of.
+    by_kind = {} if torch is None else {"cuda": torch.cuda, "xpu": torch.xpu}
+    # Any other kind, also of makers unknown to torch.
     kind, module = _current()
-    if kind not in found and hasattr(module, "default_generators") and hasattr(module, "is_initialized"):
-        found[kind] = module
-    return found
+    if kind not in by_kind and hasattr(module, "default_generators") and hasattr(module, "is_initialized"):
+        by_kind[kind] = module
+    return by_kind
 
 
 def wake(module: ModuleType) -> None:
-    """Begin to use an accelerator, given its module of torch."""
+    """Start to use an accelerator, given its module of torch."""
     getattr(module, "init", getattr(module, "_lazy_init", lambda: None))()
 
 
 def kind_in_use() -> str:
-    """`cuda`, `xpu`, `mps` or what its maker calls it; empty where this process uses none."""
+    """Return `cuda`, `xpu`, `mps` or the maker's own name for the kind; empty if this process uses no accelerator."""
     kind, module = _current()
     if kind == _METAL:
         with suppress(AttributeError, RuntimeError):
@@ -46,26 +46,26 @@ def kind_in_use() -> str:
 
 
 def may_be_in_use() -> bool:
-    """Whether runs side by side would share a device; Apple's does not say whether it was used and given back."""
+    """Whether parallel runs may share a device; an Apple one always may, as it does not tell of former use."""
     kind, module = _current()
     return bool(kind_in_use()) or (kind == _METAL and bool(module.is_available()))
 
 
 def may_read_cudas_settings() -> bool:
-    """Whether one is in use to which settings of CUDA, cuDNN, cuBLAS or Triton may matter.
+    """Whether the accelerator in use may depend on settings of CUDA, cuDNN, cuBLAS or Triton.
 
-    ROCm goes by CUDA's name, and makers of others read the same settings or not: only Apple's is known not to.
+    ROCm goes by CUDA's name, and other makers may read the same settings: only Apple's is known not to.
     """
     return kind_in_use() not in ("", _METAL)
 
 
 def current_index() -> int:
-    """The number of the device that this thread has chosen."""
+    """Return the index of the device that this thread has chosen."""
     return int(getattr(_current()[1], "current_device", lambda: 0)())
 
 
 def names_in_use() -> list[str]:
-    """What the devices are called on which this process has put something; without memory in use, the current one."""
+    """Return the names of the devices on which this process holds memory; if there are none, of the current device."""
     kind = kind_in_use()
     if kind in ("", _METAL):
         return [kind] if kind else []
@@ -77,7 +77,7 @@ def names_in_use() -> list[str]:
 
 
 def driver_in_use() -> str:
-    """The version of what drives the device in use, where its module of torch says that; empty where it does not."""
+    """Return the driver version of the device in use; empty if its module of torch does not tell it."""
     with suppress(Exception):
         module = _current()[1]
         return str(module.get_device_properties(module.current_device()).driver_version) if kind_in_use() else ""
@@ -88,17 +88,17 @@ def driver_in_use() -> str:
 
 
 def current_stream(device: torch.device) -> Any:
-    """The stream that this thread queues work on; None where a device has none, or does all of it in one order."""
+    """Return the stream on which this thread queues work; None if the device has no streams, or only one."""
     return _asker(device)(device) if has_streams(device) else None
 
 
 def has_streams(device: torch.device) -> bool:
-    """Whether a device does work in several orders, each of which is waited for by itself."""
+    """Whether a device works on several streams, each of which is waited for by itself."""
     return device.type not in ("cpu", "meta", _METAL) and _asker(device) is not None
 
 
 def synchronize() -> None:
-    """Wait for whatever the accelerator in use has not done yet."""
+    """Wait for all work of the accelerator in use."""
     if kind_in_use():
         _current()[1].synchronize()
 
@@ -107,20 +107,20 @@ def synchronize() -> None:
 
 
 def peak_bytes() -> int | None:
-    """The most that tensors took since it was last forgotten; None where that is unknown."""
-    found = _asked("max_memory_allocated")
-    return None if found is None else int(found)
+    """Return the most memory that tensors took since `forget_peak`; None if unknown."""
+    allocated = _asked("max_memory_allocated")
+    return None if allocated is None else int(allocated)
 
 
 def forget_peak() -> None:
-    """Begin to look for the most memory anew."""
+    """Reset `peak_bytes`."""
     _asked("reset_peak_memory_stats")
 
 
 def free_device_bytes() -> int | None:
-    """What is left; None where that is unknown."""
-    found = _asked("mem_get_info")
-    return None if found is None else int(found[0])
+    """Return how much memory of the device is free; None if unknown."""
+    free_and_total = _asked("mem_get_info")
+    return None if free_and_total is None else int(free_and_total[0])
 
 
 def _asked(name: str) -> Any:
@@ -133,7 +133,7 @@ def _torch() -> Any:
 
 
 def _current() -> tuple[str, Any]:
-    """The kind of accelerator that this torch works with, and its module; whether one is there is not asked."""
+    """Return the kind of accelerator that this torch is built for, and its module; no device need be there."""
     torch = _torch()
     device = None if torch is None else torch.accelerator.current_accelerator()
     if device is None:
@@ -145,5 +145,5 @@ def _current() -> tuple[str, Any]:
 
 def _asker(device: torch.device) -> Any:
     torch = _torch()
-    own = getattr(getattr(torch, device.type, None), "current_stream", None)
-    return own or (torch.accelerator.current_stream if device.type == _current()[0] else None)
+    current_stream_of = getattr(getattr(torch, device.type, None), "current_stream", None)
+    return current_stream_of or (torch.accelerator.current_stream if device.type == _current()[0] else None)

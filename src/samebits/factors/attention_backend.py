@@ -49,10 +49,10 @@ class AttentionBackend(TorchSetting):
 
 
 def _switches(torch: ModuleType) -> dict[str, tuple[Callable[[], bool], Callable[[bool], None]]]:
-    """Backend → how to ask, and how to set; those that this torch has."""
+    """Return backend → the functions that read and set whether it is allowed, for the backends of this torch."""
     cuda = torch.backends.cuda
-    known = [name for name in BACKENDS if hasattr(cuda, f"{name}_sdp_enabled")]
-    return {name: (getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp")) for name in known}
+    names = [name for name in BACKENDS if hasattr(cuda, f"{name}_sdp_enabled")]
+    return {name: (getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp")) for name in names}
 
 
 def _allowed(torch: ModuleType) -> list[str]:

@@ -1,8 +1,8 @@
-"""Factor: one thing that can change the bits of a run, and what is done about it.
+"""Factor: one thing that can change the bits of a run, and the methods that control it.
 
-`environment` is what must be set before the interpreter starts. `treat` acts inside a `FactorContext`, which says
-whether to pin the factor, to vary it on purpose, or only to witness where in the user's code it enters. `observe` says
-what is in effect.
+`environment` returns the variables that must be set before the interpreter starts. `treat` acts inside a
+`FactorContext`, which says whether to pin the factor, to vary it on purpose, or only to witness where in the user's
+code it enters. `observe` returns what is in effect.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Scope = Literal["environment", "process"]
 
 @dataclass(frozen=True)
 class Observation:
-    """What is in effect in this process.
+    """The state of a factor in this process.
 
     Attributes:
-        value: the setting as text.
-        held: True when the factor cannot move any more (pinned by us or by the user), False when it can, None when that
-            cannot be known yet (torch is not loaded) or does not apply here.
+        value: what is in effect, as text.
+        held: True when the factor cannot change any more (pinned by samebits or by the user), False when it can, None
+            when that is not known yet (torch is not loaded) or does not apply here.
         can_pin: whether pinning from inside this process would still take effect.
-        reason: why not, or what was done too early.
+        reason: why the factor is not held, such as what was done too early; else empty.
     """
 
     value: str
@@ -44,33 +44,35 @@ class Observation:
 class Factor(ABC):
     """One thing that can change the bits of a run whose code did not change.
 
-    Subclasses fill in the attributes and the methods; the docstring is the factor's page in the reference.
+    Subclasses fill in the attributes and the methods; a subclass's docstring is the factor's page in the reference.
 
     Attributes:
-        name: as it is typed.
-        scope: `environment` must be set before the interpreter starts, `process` can be set from inside.
-        summary: why it matters, one line.
-        explanation: how it enters, as a clause after its name; `{what}` is what was called.
-        too_late: since when it cannot be pinned from inside.
-        seeded_by: what the program seeds it with, as it is witnessed.
-        fix: what to change in the code at `{place}`, the guilty line as `file:line`.
-        fix_unplaced: the same where no line is known; by default without the place.
-        fixes: what to change instead where what was called there contains a word.
+        name: the name that users type.
+        scope: `process` can be set from inside the process. `environment` takes effect when the interpreter starts: it
+            counts as drawn from before the first line, a test can vary it only with `isolated=True`, and `observe` must
+            give another value when it is varied.
+        summary: why it matters, in one line.
+        explanation: how it enters, as a clause after its name; `{what}` is the called function.
+        too_late: the event after which it can no longer be pinned from inside the process, or `never`.
+        seeded_by: the calls or variables that seed it, named as they are witnessed.
+        fix: the change that fixes the code at `{place}`, the guilty line as `file:line`.
+        fix_unplaced: the fix where no line is known; by default `fix` without the place.
+        fixes: word → another fix, used where the name of the called function contains the word.
         choices: the values that it can be pinned to.
         fixed_once: one change in the script fixes all lines at which it enters.
-        pinned_by_default / varied_by_default: part of `samebits run` / of `samebits check`.
-        may_stall: treated, it may hold a program up: a check varies it by itself, only where it was seen to enter and
-            all other runs agree; and puts down to it that a run came to its time limit.
-        varies_between_runs: left alone, it differs between two runs on one machine, as a clock does.
-        is_random: its values are as good as drawn, so a choice between two falls alike in one run of two.
-        selects_algorithm: each of its algorithms has bits of its own, so released runs are compared with one another.
+        pinned_by_default / varied_by_default: whether `samebits run` pins / `samebits check` varies it unasked.
+        may_stall: pinning or varying it may block the program. A check varies it in separate runs, only if it was seen
+            to enter and all other runs agree; a timeout of a run that treats it is blamed on it.
+        varies_between_runs: it differs by itself between two runs on one machine, as a clock does.
+        is_random: its values are as good as random: two runs choosing between two values agree by luck half the time.
+        selects_algorithm: its algorithms have different bits, so runs that release it are compared among themselves.
         has_sites: it enters through calls that can be witnessed.
-        may_raise: pinned, it makes operations raise that cannot repeat.
-        found_statically: it leaves no call to witness, and its lines are found by reading the user's code.
-        held_in_part: pinned, some of what it does still moves, so its lines are reported where the cause is unknown.
-        needs: it can matter only where the program uses all of these: `cuda` (an accelerator that may read what CUDA's
-            libraries read: any but Apple's), `ranks`, `compiled` (torch.compile), `loader` (a DataLoader that fetches).
-        by_folder: it is treated by what the folder holds in which a run begins, and by no setting.
+        may_raise: its pin makes operations that cannot repeat raise an error.
+        found_statically: it enters without a call to witness; its lines are found by reading the user's code.
+        held_in_part: the pin holds only part of it, so its lines are listed when no cause is found.
+        needs: features that the program must all use for it to matter: `cuda` (an accelerator that may read settings of
+            CUDA's libraries: any but Apple's), `ranks`, `compiled` (torch.compile), `loader` (a fetching DataLoader).
+        by_folder: it is treated by the content of the folder in which a run starts, not by a setting.
         priced: the modes in which it may make steps slower or quicker.
         kernel_variables: environment variables that choose kernels; a replay of one operation sets them again.
     """
@@ -102,15 +104,15 @@ class Factor(ABC):
     kernel_variables: tuple[str, ...] = ()
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables to set before the interpreter starts."""
+        """Return the variables to set before the interpreter starts."""
         return {}
 
     def starting(self, setting: Setting) -> AbstractContextManager[None]:
-        """What must hold around the start of a command that is run once, besides its environment."""
+        """Return a context to hold while the command of a single run starts, for what its environment cannot set."""
         return nullcontext()
 
     def check_value(self, value: str) -> None:
-        """Raise UsageError when `value` cannot be pinned to."""
+        """Raise UsageError if the factor cannot be pinned to `value`."""
         if not self.choices:
             raise UsageError(f"{self.name} takes no value, got {value!r}", f"write --pin {self.name}")
         if value not in self.choices:
@@ -118,45 +120,45 @@ class Factor(ABC):
             raise UsageError(f"{self.name} takes {', '.join(others)} or {last}, got {value!r}")
 
     def treat(self, context: FactorContext) -> None:
-        """Hold it still or change it on purpose, as the context's mode says; natural, only note where it enters."""
+        """Pin or vary the factor, as the context's mode says; in mode `natural` only witness where it enters."""
 
     @abstractmethod
     def observe(self, context: FactorContext | None = None) -> Observation:
-        """What is in effect; `context` is where it is treated, if it is."""
+        """Return what is in effect; `context` is the factor's treatment in this process, None if there is none."""
 
     def verify(self, context: FactorContext) -> str:
-        """Empty when the pin took; else what was done too early, as a clause."""
-        seen = self.observe(context)
-        return "" if seen.held is not False else seen.reason or f"{seen.value} is in effect"
+        """Return an empty text if the pin took effect, else a clause that says what was done too early."""
+        observation = self.observe(context)
+        return "" if observation.held is not False else observation.reason or f"{observation.value} is in effect"
 
     def explain(self, error: BaseException) -> str:
-        """Why an error in the program is this pin's doing, as a clause; empty when it is not."""
+        """Return a clause that says why this factor's pin raised the program's error; empty if it did not."""
         return ""
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        """What is in effect and chooses kernels, for a replay of one operation: place below `torch` → value.
+        """Return the settings in effect that choose kernels, for a replay of one operation: path below `torch` → value.
 
-        The value is what the attribute holds; of a function, its arguments as a list or as a dictionary of keywords.
+        The value is that of the attribute; for a function, its arguments as a list or as a dictionary of keywords.
         """
         return {}
 
     def fix_for(self, site: Site | None = None, script: str = "", what: str = "") -> str:
-        """What to change in the code, as a sentence without its full stop; what is not known is None or empty."""
-        usual = self.fix if site else self.fix_unplaced or self.fix.replace(" at {place}", "")
-        own = (fix for word, fix in self.fixes.items() if word in what and (site or "{place}" not in fix))
-        fix = next(own, usual)
+        """Return the fix in the code, as a sentence without its full stop; unknown arguments are None or empty."""
+        default = self.fix if site else self.fix_unplaced or self.fix.replace(" at {place}", "")
+        special = (fix for word, fix in self.fixes.items() if word in what and (site or "{place}" not in fix))
+        fix = next(special, default)
         return fix.format(place=site.place, what=what) if site else fix
 
     def apply(self, context: FactorContext) -> None:
-        """Do what the context asks for; do nothing at all where nothing is asked."""
+        """Treat the factor if the context pins, varies or witnesses it; else do nothing."""
         if context.mode != "natural" or context.watches_sites:
             self.treat(context)
 
 
 class Seeding:
-    """Whether a program has seeded a generator, so that only the draws before it are witnessed.
+    """A record of whether the program has seeded a generator: only the draws before that are witnessed.
 
-    Going back to a state from before the first seeding undoes it, as `with numpy_seed(0): …` of many libraries does.
+    Restoring a state from before the first seeding undoes it, as `with numpy_seed(0): …` of many libraries does.
     """
 
     def __init__(self) -> None:
@@ -164,22 +166,22 @@ class Seeding:
         self._unseeded: set[int] = set()
 
     def saved(self, state: Hashable) -> None:
-        """The program asked for the state."""
+        """Note that the program asked for this state."""
         if not self.is_done:
             self._unseeded.add(hash(state))
 
     def restored(self, state: Hashable) -> None:
-        """The program set the state."""
+        """Note that the program restored this state."""
         self.is_done = hash(state) not in self._unseeded
 
 
 class GeneratorFactor(Factor):
-    """A global generator: seeded once at the start of the script that is run, one seed fixes every line that draws.
+    """A factor that is a global generator: one seed at the start of the script fixes every line that draws.
 
     Attributes:
-        library: the module that holds it, and what people call that.
-        seed_bits: how long a seed it takes.
-        seeding: the call that seeds it.
+        library: the module that holds the generator, and the library's usual name.
+        seed_bits: the length of its seed in bits.
+        seeding: the call that seeds it, as suggested to users.
     """
 
     library: tuple[str, str]
@@ -191,14 +193,14 @@ class GeneratorFactor(Factor):
     fixed_once = True
 
     def start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
-        """Seed it; the state that it has now comes back when the context ends."""
+        """Seed the generator; the end of the context restores the state that it has now."""
         handle = handle_of(module)
         context.undo.callback(handle.restore, handle.state())
         handle.start(seed)
 
     @abstractmethod
     def watch(self, module: ModuleType, context: FactorContext) -> None:
-        """Witness draws until the program has seeded it, and let those at released lines answer otherwise."""
+        """Witness draws until the program has seeded the generator; draws at released lines return other values."""
 
     def treat(self, context: FactorContext) -> None:
         def act(module: ModuleType) -> None:
@@ -223,11 +225,11 @@ class GeneratorFactor(Factor):
 
 
 class CallFactor(Factor):
-    """A factor that enters through calls: one replaced function witnesses, pins or varies, call by call.
+    """A factor that enters through calls: a replaced function witnesses, pins or varies each call.
 
     Attributes:
-        effects: what calls get where it is natural, pinned, varied.
-        library: the module without which nothing is called, and what people call that; None where it is always there.
+        effects: what calls return when the factor is natural, pinned and varied, as shown to users.
+        library: the module that has to be loaded for these calls, and its usual name; None if it always is.
     """
 
     has_sites = True

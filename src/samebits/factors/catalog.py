@@ -1,4 +1,4 @@
-"""The catalogue: every factor, in the order in which it is shown. Adding a factor is one file and one line here."""
+"""The catalogue: all factors, in the order in which they are shown. A new factor takes a file, and an entry here."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ _BY_NAME = {factor.name: factor for factor in CATALOG}
 
 
 def names() -> list[str]:
-    """The names of all factors, in catalogue order."""
+    """Return the names of all factors, in catalogue order."""
     return list(_BY_NAME)
 
 
 def find(name: str) -> Factor:
-    """The factor of that name; UnknownFactorError with the nearest name otherwise."""
+    """Return the factor of that name, or raise UnknownFactorError, which suggests the nearest name."""
     factor = _BY_NAME.get(name)
     if factor is None:
         if name == "seed":
             raise UnknownFactorError("there is no factor 'seed'", "give --seed N: what is pinned is seeded from it")
-        near = difflib.get_close_matches(str(name).lower().replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"the factors are {', '.join(_BY_NAME)}"
+        matches = difflib.get_close_matches(str(name).lower().replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
+        hint = f"did you mean {matches[0]}?" if matches else f"the factors are {', '.join(_BY_NAME)}"
         raise UnknownFactorError(f"there is no factor {name!r}", hint)
     return factor
 
 
 def in_order(wanted: Iterable[str]) -> list[str]:
-    """The given names in catalogue order, each once."""
+    """Return the given names in catalogue order, each once."""
     chosen = set(wanted)
     return [name for name in _BY_NAME if name in chosen]

@@ -16,14 +16,14 @@ from samebits.factors.datetimes import report_another_now
 SECOND_NS = 1_000_000_000
 START_NS = 1_000_000_000 * SECOND_NS
 TICK_NS = 20_000_000
-# A reading that is changed on purpose takes at least this many ticks: what waits for seconds waits for fewer readings.
+# If varied (`steady`), a reading takes at least so many ticks, so that a loop that waits for seconds ends sooner.
 OTHER_TICKS = 100
-# What `timeit` reads takes this many: it repeats its work until that took 0.2 seconds.
+# If pinned, a reading by `timeit` takes so many ticks: `timeit` repeats its work until that took 0.2 seconds.
 TIMED_TICKS = 10
 DAY_NS = 86_400 * SECOND_NS
-# What a line that is released alone is behind by at the least.
+# The least by which a line that is released by itself is behind the pinned clock.
 LEAST_BEHIND_NS = 1_618_033_989
-# Where real time passes: a reading is late by half of what has passed since the last one, and no more than this.
+# Where real time passes, a reading is late by at most half the time since the last reading, and at most by this.
 MOST_LATE_NS = SECOND_NS // 2
 DURATIONS = ("perf_counter", "monotonic", "process_time", "thread_time")
 
@@ -80,21 +80,21 @@ class _Clock:
         self.time_ns, self.localtime, self.monotonic_ns = time.time_ns, time.localtime, time.monotonic_ns
         self.began, self.pace = time.monotonic_ns(), context.other("pace") % SECOND_NS
         self.is_logical = context.setting.steady or context.mode == "pinned"
-        # A background thread that looks at the time, such as a progress bar's, must not move the others' clock.
+        # A background thread that reads the time, such as a progress bar's, must not move the clock of other threads.
         self.thread = threading.local()
-        # Days and an odd rest, so that whatever is taken from the time (weekday, hour, last digits) moves.
+        # Days and an odd rest, so that whatever is derived from the time (weekday, hour, last digits) changes.
         days = 1 + context.other("days") % 3650
         self.shift = days * DAY_NS + context.other("rest") % DAY_NS
 
     def reading(self, what: str, real_ns: Callable[[], int] | None = None) -> int | None:
-        """Nanoseconds since 1970, read through `what`; None where the real time is to be returned.
+        """Return nanoseconds since 1970 for a reading through `what`; None if the real time is to be returned.
 
         Args:
-            what: was called.
-            real_ns: the clock behind it; None for the time of day.
+            what: the called function.
+            real_ns: the real clock behind it; None for the time of day.
         """
         mode = self.context.enter(what)
-        # Every call ticks, also one that is answered otherwise: the calls after it are not to blame for it.
+        # Every call ticks, also one that gets another answer, so that later calls return the same as without it.
         self._pass()
         if mode == "natural" or not (self.is_logical or mode == "varied"):
             return None
@@ -106,9 +106,9 @@ class _Clock:
         return logical - self._behind() if self.context.mode == "pinned" else logical + self.shift
 
     def _pass(self) -> None:
-        """Advance the logical clock: slower and slower where it is changed on purpose, and quicker where it is not.
+        """Advance the logical clock: by growing ticks if it is pinned, by shrinking ones if it is varied (`steady`).
 
-        What is timed first is then the quicker one if pinned, and the slower one if not, however often it is timed.
+        Of two things timed, the first is then the quicker one if pinned, the slower one if varied, however often.
         """
         slept, self.thread.slept = getattr(self.thread, "slept", 0), 0
         count = self.thread.count = getattr(self.thread, "count", 0) + 1
@@ -120,31 +120,31 @@ class _Clock:
         self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)
 
     def _ahead(self) -> int:
-        """What has passed besides the real time: none of the clocks may ever go back, nor stand still."""
+        """Return how far the varied clock has run ahead of real time; no clock may ever go back or stand still."""
         now, before = self.monotonic_ns(), getattr(self.thread, "read", self.began)
         self.thread.read = now
-        # A share of it that is another one at every reading.
+        # A share of the longest delay, another one at every reading.
         late: int = min((now - before) // 2, MOST_LATE_NS) * (self.pace * self.thread.count % SECOND_NS) // SECOND_NS
         return (now - self.began) * (SECOND_NS + self.pace) // (2 * SECOND_NS) - late
 
     def _behind(self) -> int:
-        """By how much a line that is released alone is behind the pinned clock.
+        """Return by how much a line that is released by itself is behind the pinned clock.
 
-        Never ahead of it, and less with every reading: a program that waits until time has passed ends, whether it is
-        where it begins or where it looks again that is released.
+        The line is never ahead, and less behind with every reading. So a program that waits until time has passed ends,
+        whether the released line reads the start of the wait or the time since.
         """
         times = self.thread.behind = getattr(self.thread, "behind", -1) + 1
         return int(max(self.shift >> times, LEAST_BEHIND_NS))
 
     def now(self, what: str) -> int:
-        """Like `reading`, of the real time."""
+        """Return `reading`, or the real time of day where that is None."""
         read = self.reading(what)
         return self.time_ns() if read is None else read
 
     def read(self, name: str, real_ns: Callable[[], int], unit: int | None, original: Callable[[], object]) -> object:
-        """For the time of day, or for a clock that measures durations."""
+        """Answer a call that reads the time of day, or a clock that measures durations."""
         is_duration, what = not name.startswith("time"), f"time.{name}"
-        # Libraries wait with durations, for other threads, processes and machines, whose time is the real one.
+        # Libraries use durations to wait for other threads, processes and machines, whose time is the real one.
         if is_duration and _is_read_by_library():
             return original()
         now = self.reading(self.context.called(what) if is_duration else what, real_ns)
@@ -155,7 +155,7 @@ class _Clock:
     def sleep(self, original: Callable[[float], None], seconds: float, /) -> None:
         """Sleep; the next reading of the logical clock is so much later."""
         original(seconds)
-        # How often a library sleeps, or a loop that waits for somebody else, is never the same: it counts once.
+        # How often a library or a loop that waits for others sleeps varies: of a loop's sleeps, only the last counts.
         if not _is_read_by_library():
             self.thread.slept = int(seconds * SECOND_NS)
 
@@ -167,8 +167,8 @@ class _Clock:
         original: Callable[..., object],
         *args: object,
     ) -> object:
-        """For a function whose last argument, a time tuple or seconds, is the present moment where it is missing."""
-        # Where seconds are taken, None stands for the present as well.
+        """Answer a call whose last argument, a time tuple or seconds, is by default the present moment."""
+        # A function that takes seconds also takes None for the present moment.
         given = args[:-1] if as_tuple is None and args == (None,) else args
         if len(given) != position:
             return original(*args)
@@ -176,7 +176,7 @@ class _Clock:
         return original(*given, seconds if as_tuple is None else as_tuple(seconds))
 
     def read_system(self, name: str, unit: int | None, original: Callable[[int], object], clk_id: int, /) -> object:
-        """For a function that reads any of the system's clocks."""
+        """Answer a call that reads any of the system's clocks."""
         if clk_id != time.CLOCK_REALTIME:
             return original(clk_id)
         now = self.now(f"time.{name}")
@@ -184,6 +184,6 @@ class _Clock:
 
 
 def _is_read_by_library() -> bool:
-    """Whether code of a library asks for itself; text that it made code of, as `timeit` does, asks for its caller."""
+    """Whether a library reads the clock for itself; code compiled from text, as by `timeit`, reads for its caller."""
     path = foreign_frame().f_code.co_filename
     return not (path.startswith("<") or is_user_file(path))

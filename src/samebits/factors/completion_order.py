@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from itertools import count
 
-# The clock may be treated as well: this is the real one.
+# The real clock: `time.monotonic` may be treated, too.
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A result whose turn it is only because the order is varied is waited for so much longer than the first one took, and
-# at least so many seconds.
+# A result that comes next only because the order is varied is waited for so many times as long as the first one took,
+# and at least so many seconds.
 PATIENCE, PATIENCE_SECONDS = 10, 1.0
 NUMBER = "_samebits_number"
 LOADER, MODE = "DataLoader", "_samebits_mode"
 
 
 class _Patience:
-    """How long to wait for a result while no other one is completed: tasks may go on only when ours is done with.
+    """The time to wait for a result while no other one is completed: tasks may depend on a ready result being taken.
 
-    On a slow machine the first result is late, too, so that results come in the same order there. Who has waited in
-    vain does not wait so long again.
+    A slow machine's first result is late, too, so the order is the same there. A wait in vain shortens the next one.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class _Patience:
         self.seconds = PATIENCE_SECONDS
 
     def goes_on(self, is_news: bool) -> bool:
-        """Whether to wait (again) where some results are ready; `is_news`: there are more than before."""
+        """Whether to wait (again) although some results are ready; `is_news`: whether there are more than before."""
         if self._began is not None:
             self.seconds = max(PATIENCE_SECONDS, PATIENCE * (monotonic() - self._began))
             self._began = None
@@ -81,7 +80,7 @@ class CompletionOrder(CallFactor):
 
 
 def _arranged(tasks: list[T], mode: str, variant: int) -> list[T]:
-    """In the order of the tasks, or in one that differs from it wherever there are two."""
+    """Return the tasks in their order or, if varied, in an order that differs from it wherever there are two."""
     if mode == "pinned":
         return tasks
     half = len(tasks) // 2
@@ -89,11 +88,11 @@ def _arranged(tasks: list[T], mode: str, variant: int) -> list[T]:
 
 
 def _futures(module: ModuleType, context: FactorContext) -> None:
-    made = count()
+    numbers = count()
 
     def begin(original: Callable[..., None], future: object, *args: object, **kwargs: object) -> None:
         original(future, *args, **kwargs)
-        vars(future)[NUMBER] = next(made)
+        vars(future)[NUMBER] = next(numbers)
 
     def as_completed(
         original: Callable[..., Iterator[object]], fs: Iterable[object], timeout: float | None = None
@@ -112,7 +111,7 @@ def _futures(module: ModuleType, context: FactorContext) -> None:
 
 
 def _in_turn(module: ModuleType, left: list[Any], timeout: float | None, patience: _Patience | None) -> Iterator[Any]:
-    """The last of those that are left, again and again; where patience ends before it does, whichever is ready."""
+    """The futures of `left` from the last to the first; where patience ends before one is done, a ready one instead."""
     total, end = len(left), None if timeout is None else monotonic() + timeout
     while left:
         for wanted, seconds in _waits(left, patience):
@@ -125,21 +124,21 @@ def _in_turn(module: ModuleType, left: list[Any], timeout: float | None, patienc
 
 
 def _waits(left: list[Any], patience: _Patience | None) -> Iterator[tuple[list[Any], float | None]]:
-    """For which of them to wait, and how many seconds at most; again and again, until one is to be taken."""
-    known = 0
+    """The futures to wait for, and for how many seconds at most: one wait after another, until one is to be taken."""
+    ready_before = 0
     while not left[-1].done():
-        ready = sum(one.done() for one in left) if patience else 0
+        ready = sum(future.done() for future in left) if patience else 0
         if patience is None or not ready:
             yield left if patience else left[-1:], None
-        elif patience.goes_on(ready > known):
-            known = ready
+        elif patience.goes_on(ready > ready_before):
+            ready_before = ready
             yield left[-1:], patience.seconds
         else:
             return
 
 
 def _taken(left: list[Any]) -> Any:
-    """The last one, or the first that is ready."""
+    """Remove and return the last future, or else the first that is ready."""
     return left.pop() if left[-1].done() else left.pop(next(at for at, one in enumerate(left) if one.done()))
 
 
@@ -148,7 +147,7 @@ def _coroutines(module: ModuleType, context: FactorContext) -> None:
         mode = context.enter(context.called("asyncio.as_completed"))
         if mode == "natural" or timeout is not None or module.isfuture(fs) or module.iscoroutine(fs):
             return original(fs, timeout=timeout)
-        tasks = [module.ensure_future(one) for one in dict.fromkeys(fs)]
+        tasks = [module.ensure_future(task) for task in dict.fromkeys(fs)]
         patience = None if mode == "pinned" else _Patience()
         return _Awaited(module, _arranged(tasks, mode, context.setting.variant)[::-1], patience)
 
@@ -156,7 +155,7 @@ def _coroutines(module: ModuleType, context: FactorContext) -> None:
 
 
 class _Awaited:
-    """What asyncio.as_completed returns: coroutines that give the next result each, or, awaited itself, the futures."""
+    """A replacement of asyncio.as_completed's result: coroutines that give a result each, or futures in `async for`."""
 
     def __init__(self, module: ModuleType, left: list[asyncio.Future[object]], patience: _Patience | None) -> None:
         self._asyncio, self._left, self._patience = module, left, patience
@@ -200,7 +199,7 @@ def _pool(module: ModuleType, context: FactorContext) -> None:
         results: Any = pool.imap(func, iterable, chunksize)
         if mode == "pinned":
             return results
-        # In chunks, a pool returns a generator, which takes no timeout.
+        # With chunks, a pool returns a generator, which takes no timeout.
         take = results.next if hasattr(results, "next") else lambda _: next(results)
         return _Swapped(take, module.TimeoutError)
 
@@ -215,25 +214,25 @@ def _loaders(loader: type, context: FactorContext) -> None:
             vars(own)[MODE] = context.enter(LOADER)
 
     def iterate(original: Callable[..., Any], own: object) -> object:
-        found, mode = original(own), vars(own).get(MODE, "natural")
-        if mode != "natural" and hasattr(found, "_in_order"):
-            found._in_order = True
+        iterator, mode = original(own), vars(own).get(MODE, "natural")
+        if mode != "natural" and hasattr(iterator, "_in_order"):
+            iterator._in_order = True
             if mode == "varied":
-                # Anew in each epoch: workers that persist have one iterator for all, and the last may have been left.
-                following, owner = type(found)._next_data, ref(found)
-                found._next_data = _Swapped(lambda _: following(owner())).next
-        return found
+                # Anew in each epoch: persistent workers share one iterator, and the last epoch may have ended early.
+                following, owner = type(iterator)._next_data, ref(iterator)
+                iterator._next_data = _Swapped(lambda _: following(owner())).next
+        return iterator
 
     context.replace_method(loader, "__init__", make)
     context.replace_method(loader, "__iter__", iterate)
 
 
 class _Swapped:
-    """Results in pairs, the second of each first; where that takes long, the first one first.
+    """The results in swapped pairs: the second of each comes first, unless it takes long.
 
     Args:
-        take: gives the next one in order, within so many seconds.
-        late: what it raises where there is none by then.
+        take: returns the next result in order, within so many seconds.
+        late: the exceptions that `take` raises if there is no result by then.
     """
 
     def __init__(self, take: Callable[[float | None], object], *late: type[Exception]) -> None:
@@ -248,7 +247,7 @@ class _Swapped:
         return self.next()
 
     def next(self, timeout: float | None = None) -> object:
-        """As of what a pool returns: `timeout` in seconds."""
+        """Return the next result, like the iterator that a pool returns; `timeout` is in seconds."""
         if not self._held:
             self._hold(timeout)
             if not isinstance(self._held[0][1], self._ends) and self._patience.goes_on(is_news=True):

@@ -1,4 +1,4 @@
-"""FactorContext: one process in which one factor is treated. It undoes everything exactly, and reports what enters."""
+"""FactorContext: the treatment of one factor in one process. It reports where the factor enters, and undoes itself."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Setting:
     """How one factor is treated in one run; plain data that survives JSON.
 
     Attributes:
-        mode: left alone, held still, or changed on purpose.
-        value: what to pin to, for factors with a choice (a thread count); None means the factor's default.
-        variant: which other value when varied; counts from 1.
+        mode: `natural` leaves it alone, `pinned` holds it still, `varied` changes it on purpose.
+        value: the value to pin to, for factors with a choice (a thread count); None means the factor's default.
+        variant: the number of the other value when varied; counts from 1.
         released: call sites (path, line) that are varied although the factor is pinned.
-        probed: the factor is pinned, and what then no longer matters is changed on purpose, to show that it does not.
-        steady: what is varied has the same other value in every run, also where time passes meanwhile.
+        probed: pinned, and whatever the pin makes irrelevant is varied, to prove that it is irrelevant.
+        steady: the varied values are the same in every run, even if they normally follow the real time.
     """
 
     mode: Mode = "natural"
@@ -47,14 +47,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Witness:
-    """A factor entered here: the first time at this line, in this process.
+    """A note that a factor entered at a line, for the first time in this process.
 
     Attributes:
-        factor: its name.
+        factor: the factor's name.
         site: the user's line; None when a library acted on its own.
-        what: what was called.
-        within: the site that this one explains: how the factor enters there. It cannot be released by itself.
-        fix: what to change there, where pinning the factor does not help.
+        what: the called function.
+        within: the line at which the factor enters, if `site` only explains how; `site` cannot be released by itself.
+        fix: the fix at this line, where pinning the factor does not help.
     """
 
     factor: str
@@ -64,27 +64,27 @@ class Witness:
     fix: str = ""
 
 
-# How many draws of a process are told, and how many first bytes of each: enough to know a name that quotes them, too
-# few to be a secret.
+# How many draws of a process are reported, and how many first bytes of each: enough to recognise a file name that
+# contains them, too few to be a secret.
 MOST_HANDED_OUT, TOLD_BYTES = 64, 3
 
 
 @dataclass
 class FactorContext:
-    """One process in which one factor is treated.
+    """The treatment of one factor in one process.
 
     Attributes:
-        setting: the treatment.
+        setting: how the factor is treated.
         seed: root of every derived value.
-        path: words that make this process's streams its own (`"rank", 1` when streams are per rank).
-        report: takes what was witnessed; None when nothing takes it.
-        handed_out: takes the beginnings of what the operating system handed out, in hexadecimal.
-        undo: everything that must be put back, in order.
-        awaited: modules on which something is to be done as soon as they are there.
-        failed: why a module could not be treated (it only has the name, or is too old), as a clause; else empty.
-        ended: everything was put back. A program that kept a patched function (`from time import time`) then gets the
-            original.
-        replaced: how often a formula of ours answered in the place of an operation, by its name and the user's line.
+        path: words that give this process streams of its own (`"rank", 1` when streams are per rank).
+        report: receives every witness; None if nobody needs them.
+        handed_out: receives the first bytes of what the operating system handed out, in hexadecimal.
+        undo: the callbacks that put everything back, last change first.
+        awaited: modules that are treated as soon as they are loaded.
+        failed: why a module could not be treated (it only shares the name, or is too old), as a clause; else empty.
+        ended: whether everything was put back. A program that kept a patched function (`from time import time`) then
+            gets the original.
+        replaced: how often a formula of samebits replaced an operation, by its name and the user's line.
     """
 
     factor: str
@@ -108,7 +108,7 @@ class FactorContext:
 
     @property
     def watches_sites(self) -> bool:
-        """Whether anybody needs to know which line called."""
+        """Whether calls must be traced to the user's line, to report it or because some lines are released."""
         return self.report is not None or bool(self.setting.released)
 
     def end(self) -> None:
@@ -117,19 +117,19 @@ class FactorContext:
         self.undo.close()
 
     def derive(self, *words: str | int, bits: int = 64) -> int:
-        """A seed for this factor in this process; another one for each variant."""
+        """Return a seed for this factor in this process and these words."""
         return derive(self.seed, self.factor, *self.path, *words, bits=bits)
 
     def other(self, *words: str | int, bits: int = 64) -> int:
-        """Like `derive`, for what is varied."""
+        """Return a seed for varied values: like `derive`, but another one for each variant."""
         return self.derive("varied", self.setting.variant, *words, bits=bits)
 
     def stream(self, mode: Mode, *words: str | int, bits: int = 64) -> int:
-        """What a call starts from that is treated so."""
+        """Return the seed for calls that are treated in this mode."""
         return self.other(*words, bits=bits) if mode == "varied" else self.derive(*words, bits=bits)
 
     def enter(self, what: str) -> Mode:
-        """The factor enters through `what` right now: witness the user's line, and say how to treat this call."""
+        """Witness that the factor enters through `what` at the user's line, and return how to treat this call."""
         if self.ended:
             return "natural"
         if not self.watches_sites:
@@ -140,7 +140,7 @@ class FactorContext:
         return "varied" if released else self.mode
 
     def called(self, what: str) -> str:
-        """The library function by which the user's line came to `what`; `what` where it was called at once."""
+        """Return the library function through which the user's line reached `what`; `what` if called directly."""
         return (self.watches_sites and called_by_user()) or what
 
     def witness(self, what: str, site: Site | None) -> None:
@@ -152,15 +152,15 @@ class FactorContext:
         self.report(Witness(self.factor, site, what))
 
     def hands_out(self, drawn: bytes) -> bytes:
-        """Tell how what the operating system hands out to the user's code begins."""
-        takes = self.handed_out if len(drawn) >= TOLD_BYTES and self._drawn < MOST_HANDED_OUT else None
-        if takes is not None and user_site():
+        """Report the first bytes of what the operating system hands out to the user's code; return all bytes."""
+        receive = self.handed_out if len(drawn) >= TOLD_BYTES and self._drawn < MOST_HANDED_OUT else None
+        if receive is not None and user_site():
             self._drawn += 1
-            takes(drawn[:TOLD_BYTES].hex())
+            receive(drawn[:TOLD_BYTES].hex())
         return drawn
 
     def set(self, owner: Any, name: str, value: object) -> None:
-        """Set an attribute; leaving the context puts the old one back, or takes it away where it was inherited."""
+        """Set an attribute; the end of the context restores the old value, or deletes it where it was inherited."""
         inherited = name not in vars(owner)
         before = None if inherited else vars(owner)[name]
         if callable(before):
@@ -169,7 +169,7 @@ class FactorContext:
         self.undo.callback(delattr, owner, name) if inherited else self.undo.callback(setattr, owner, name, before)
 
     def replace(self, owner: Any, name: str, call: Callable[..., object]) -> PatchedFunction:
-        """Put `call` in the place of a module's function, which it is given first."""
+        """Replace a module's function by `call`, whose first argument is the original."""
         original = getattr(owner, name)
         patched = patched_function(owner.__name__, name, original)
         self.undo.callback(setattr, patched, "call", original)
@@ -178,16 +178,16 @@ class FactorContext:
         return patched
 
     def replace_method(self, owner: type, name: str, call: Callable[..., object]) -> None:
-        """Put `call` in the place of a method, which it is given first."""
+        """Replace a method by `call`, whose first argument is the original."""
         self.set(owner, name, wrapped(getattr(owner, name), call))
 
     def set_method(self, owner: type, name: str, method: object) -> None:
-        """Change a method of a class written in C; put back when the context ends."""
+        """Replace a method of a class written in C; the end of the context puts it back."""
         before = exchange_method(owner, name, method)
         self.undo.callback(exchange_method, owner, name, before)
 
     def set_environment(self, name: str, value: str) -> None:
-        """Set an environment variable for this process and its children; put back when the context ends."""
+        """Set an environment variable for this process and its children; the end of the context restores it."""
         before = os.environ.get(name)
         os.environ[name] = value
         if before is None:
@@ -196,10 +196,10 @@ class FactorContext:
             self.undo.callback(os.environ.__setitem__, name, before)
 
     def when_loaded(self, module: str, action: Callable[[ModuleType], object]) -> None:
-        """Act on a module once it is there; by `awaited`, `samebits.pin` knows to import it."""
+        """Call `action` with a module as soon as it is loaded; `samebits.pin` imports the modules in `awaited`."""
 
         def act(loaded: ModuleType) -> None:
-            # This runs inside the user's import: a module that only has the name must be imported as it is without us.
+            # This runs inside the user's import: a module that only shares the name must be imported as without us.
             try:
                 action(loaded)
             except Exception as error:
@@ -210,29 +210,29 @@ class FactorContext:
         when_loaded(module, act)
 
     def taken_before(self) -> str:
-        """Which of the user's modules imported a replaced function by name too early, as a clause; empty if none."""
+        """Return a clause naming a user's module that imported a replaced function by name too early, or ""."""
         for module in user_modules():
             for value in list(vars(module).values()):
                 if id(value) in self._replaced:
-                    where = os.path.basename(getattr(module, "__file__", None) or module.__name__)
-                    return f"{where} had imported {self._replaced[id(value)]} by name before"
+                    file_name = os.path.basename(getattr(module, "__file__", None) or module.__name__)
+                    return f"{file_name} had imported {self._replaced[id(value)]} by name before"
         return ""
 
 
 def import_if_installed(name: str) -> ModuleType | None:
-    """The module, imported; None where its package is not installed."""
+    """Import and return a module; return None if its package is not installed."""
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         return None
     return importlib.import_module(name)
 
 
 def exchange_method(owner: type, name: str, method: object) -> object:
-    """Put `method` into a class written in C, whose attributes cannot be set, and return what was there.
+    """Put `method` into a class written in C, whose attributes cannot be set, and return the method before.
 
-    The class stays the class it is: C code, subclasses, pickles and annotations see no other one.
+    The class object stays the same one for C code, subclasses, pickles and annotations.
 
     Raises:
-        RuntimeError: this Python does not show the table of a class's methods.
+        RuntimeError: this Python does not give access to the table of a class's methods.
     """
     # `vars` gives a read-only view; the one object that the view refers to is the table itself.
     tables = gc.get_referents(vars(owner))
@@ -240,6 +240,6 @@ def exchange_method(owner: type, name: str, method: object) -> object:
         raise RuntimeError(f"this Python does not let methods of {owner.__name__} be changed")
     before = tables[0][name]
     tables[0][name] = method
-    # Python remembers where it found a method, without holding it; `before` lives until it has forgotten.
+    # Python caches methods without a reference to them: `before` keeps the old one alive until the cache is cleared.
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
     return before

@@ -56,7 +56,7 @@ class CpuThreads(Factor):
             context.undo.callback(torch.set_num_threads, before)
             torch.set_num_threads(_wanted(context.setting, os.environ) or before)
 
-        # Varied, torch takes the count from the environment when it is imported.
+        # When varied, torch takes the count from the environment at its import.
         if context.mode == "pinned":
             context.when_loaded("torch", hold)
 
@@ -76,9 +76,9 @@ class CpuThreads(Factor):
 
 
 def _wanted(setting: Setting, environ: Mapping[str, str]) -> int | None:
-    """How many threads, as far as that can be said before torch is there."""
-    own = environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    current = int(own) if own.isdigit() and int(own) > 0 else None
+    """Return the number of threads to set; None if none is to be set, or none is known before torch is loaded."""
+    given = environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    current = int(given) if given.isdigit() and int(given) > 0 else None
     if setting.mode == "pinned":
         return int(setting.value) if setting.value else current
     if setting.mode != "varied":
@@ -88,10 +88,10 @@ def _wanted(setting: Setting, environ: Mapping[str, str]) -> int | None:
 
 
 def _natural_counts() -> set[int]:
-    """How many threads torch may begin with: one for each core of this process, or, with MKL, each physical one."""
+    """Return the thread counts that torch may begin with: this process's cores or, with MKL, the physical ones."""
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     try:
-        # Of two that share a physical core, both files name both (/sys/devices/system/cpu, Linux's cputopology).
+        # If two cores share a physical one, the files of both name both (/sys/devices/system/cpu, Linux's cputopology).
         shared = {TOPOLOGY.format(core) for core in cores}
         return {len(cores), len({Path(path).read_text(encoding="ascii") for path in shared})}
     except OSError:

@@ -48,7 +48,7 @@ _PINNED = "_pinned_by_samebits"
 
 
 class _Loaders:
-    """Every DataLoader that the program makes, treated as its line asks for."""
+    """The DataLoaders that the program makes, each treated as the line that makes it."""
 
     def __init__(self, context: FactorContext) -> None:
         self.context = context
@@ -56,7 +56,7 @@ class _Loaders:
         self.tracers: dict[tuple[SiteKey, int], Callable[..., object]] = {}
 
     def install(self, loader: Any) -> None:
-        """Take the places of the constructor and of the iteration."""
+        """Replace the constructor and the iteration of DataLoader."""
         signature = inspect.signature(loader.__init__)
 
         def make(original: Callable[..., None], *args: object, **kwargs: object) -> None:
@@ -66,8 +66,8 @@ class _Loaders:
             mode = self.context.enter("DataLoader(...)")
             given = signature.bind(*args, **kwargs)
             if mode == "varied" or (mode == "pinned" and self.context.setting.probed):
-                count = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
-                given.arguments |= {"num_workers": count, **(_NO_WORKERS if count == 0 else {})}
+                workers = _other_count(given.arguments.get("num_workers", 0), self.context.setting.variant)
+                given.arguments |= {"num_workers": workers, **(_NO_WORKERS if workers == 0 else {})}
             original(*given.args, **given.kwargs)
             if mode == "pinned" and not _is("loader", "DataLoader", args):
                 args[0].__dict__[_PINNED] = _Pinned(self, user_site(), next(self.made))
@@ -88,7 +88,7 @@ class _Loaders:
         made_at: SiteKey | None = fetcher.label
         if made_at is None or self.context.ended:
             return fetch()
-        # A line may make loaders of several datasets, each of which makes ready what it needs.
+        # A line may make loaders of several datasets, each of which needs a tracer of its own.
         key = made_at, id(fetcher.dataset)
         if key not in self.tracers:
             self.tracers[key] = _data("lines").SampleTracer(partial(self._seen, made_at))
@@ -103,14 +103,14 @@ class _Loaders:
 
 
 class _Pinned:
-    """What is known of one of the program's loaders; kept in the loader, so that both go together."""
+    """The state of one of the program's loaders while pinned; kept in the loader, so that both are freed together."""
 
     def __init__(self, by: _Loaders, site: Site | None, number: int) -> None:
         self.by, self.site, self.number = by, site, number
         self.epochs: object = None
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        # In another process a loader is a plain one.
+        # A loader that is pickled to another process is a plain one there.
         return type(None), ()
 
     def __deepcopy__(self, _: object) -> _Pinned:
@@ -118,7 +118,7 @@ class _Pinned:
         return _Pinned(self.by, self.site, next(self.by.made))
 
     def epochs_of(self, loader: Any) -> object:
-        """Its epochs, from the seed that is in effect when it is first iterated."""
+        """Return the loader's epochs, made from the seed that is in effect when it is first iterated."""
         if self.epochs is None:
             generator = loader.generator
             root = sys.modules["torch"].initial_seed() if generator is None else generator.initial_seed()
@@ -129,7 +129,7 @@ class _Pinned:
 
 
 def _data(module: str) -> Any:
-    """A module of `samebits.data`, which imports torch; this one never does."""
+    """Import and return a module of `samebits.data`, only when it is needed, because it imports torch."""
     return import_if_installed(f"samebits.data.{module}")
 
 
@@ -139,12 +139,12 @@ def _is(module: str, name: str, args: tuple[object, ...]) -> bool:
     return bool(args) and loaded is not None and isinstance(args[0], getattr(loaded, name))
 
 
-# Without workers torch refuses the options that only workers can have.
+# The defaults of options that torch refuses without workers.
 _NO_WORKERS = {"prefetch_factor": None, "persistent_workers": False, "timeout": 0, "multiprocessing_context": None}
 
 
 def _other_count(workers: int, variant: int) -> int:
-    """0 becomes 2, anything else becomes 0, later variants ask for more."""
+    """Return another number of workers: for variant 1, 2 instead of 0 and else 0; for later variants, more."""
     if variant > 2 or (workers and variant == 2):
         return workers + variant
     return 0 if workers else 1 + variant

@@ -1,4 +1,4 @@
-"""Another present moment for `datetime.datetime` and `datetime.date`, which stay the classes they are."""
+"""Another present moment for `datetime.datetime` and `datetime.date`, without replacing the classes."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ UTCNOW_IS_DEPRECATED = (
 
 
 def report_another_now(context: FactorContext, clock: Clock, real_ns: Callable[[], int]) -> None:
-    """Let `now`, `utcnow` and `today` ask `clock`: nanoseconds since 1970, or None for the real time.
+    """Make `now`, `utcnow` and `today` ask `clock`, which returns nanoseconds since 1970, or None for the real time.
 
-    The methods change inside the classes. A class of ours in their place would not do: C code takes the classes from
-    C, and Cython, an Enum or a metaclass cannot derive from one of them and ours at once.
+    Methods are replaced inside the classes. Replaced classes would not do: C code uses the originals, and Cython, an
+    Enum or a metaclass cannot derive from an original class and from ours at once.
     """
     date, moment = datetime.date, datetime.datetime
     plain_now, plain_today = vars(moment)["now"], vars(date)["today"]
-    # As C does it: what a subclass makes of `fromtimestamp` does not count for its `now`.
+    # As in C, `now` does not use a subclass's own `fromtimestamp`.
     at = vars(moment)["fromtimestamp"]
 
     def now(cls: object, tz: object = None) -> object:
-        read = clock("datetime.now")
+        ns = clock("datetime.now")
         with without_own_frames:
-            return plain_now.__get__(None, cls)(tz) if read is None else at.__get__(None, cls)(read / 1_000_000_000, tz)
+            return plain_now.__get__(None, cls)(tz) if ns is None else at.__get__(None, cls)(ns / 1_000_000_000, tz)
 
     def utcnow(cls: object) -> object:
         if sys.version_info >= (3, 12):
             warnings.warn(UTCNOW_IS_DEPRECATED, DeprecationWarning, stacklevel=2)
-        read = clock("datetime.utcnow")
-        seconds = (real_ns() if read is None else read) / 1_000_000_000
+        ns = clock("datetime.utcnow")
+        seconds = (real_ns() if ns is None else ns) / 1_000_000_000
         return moment.replace(at.__get__(None, cls)(seconds, datetime.timezone.utc), tzinfo=None)
 
     def today(cls: Any) -> object:
-        read = clock("datetime.today" if issubclass(cls, moment) else "date.today")
-        # Here it does count: C asks the class.
-        return plain_today.__get__(None, cls)() if read is None else cls.fromtimestamp(read / 1_000_000_000)
+        ns = clock("datetime.today" if issubclass(cls, moment) else "date.today")
+        # As in C, `today` does use a subclass's own `fromtimestamp`.
+        return plain_today.__get__(None, cls)() if ns is None else cls.fromtimestamp(ns / 1_000_000_000)
 
     for owner, method in ((moment, now), (moment, utcnow), (date, today)):
         method.__qualname__, method.__doc__ = (

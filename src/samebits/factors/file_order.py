@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
-# Classes that keep the functions they found when they were imported: in Python 3.10 and in 3.13.
+# Classes that keep references to functions of `os` from their import on: in Python 3.10 and in 3.13.
 KEEPERS = (("pathlib", "_NormalAccessor"), ("glob", "_StringGlobber"))
 
 
@@ -49,7 +49,7 @@ def _arranged(entries: list[object], mode: str, variant: int, key: Callable[[Any
     if mode == "pinned":
         return sorted(entries, key=key)
     if mode == "varied":
-        # Reversed differs from what the file system gave; sorted downwards differs from what is pinned.
+        # The reversed order differs from the file system's, the descending one from the pinned order.
         return entries[::-1] if variant % 2 else sorted(entries, key=key, reverse=True)
     return entries
 
@@ -65,7 +65,7 @@ def _scandir(context: FactorContext, original: Callable[..., Any], path: object 
 
 
 class _Listing(Iterator[object]):
-    """What os.scandir returns: an iterator that is also a context manager."""
+    """A replacement of the result of os.scandir: an iterator that is also a context manager."""
 
     def __init__(self, entries: list[object]) -> None:
         self._entries = iter(entries)

@@ -8,7 +8,7 @@ from samebits.base.sites import is_in_copy
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext
 
-# What was left lies in no folder of a run.
+# Witnessed instead of a called function where the leftover lies outside of the working folder.
 OUTSIDE = "outside"
 
 

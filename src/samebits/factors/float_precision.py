@@ -29,10 +29,10 @@ class FloatPrecision(TorchSetting):
         reduced = context.mode == "varied" and not _reductions(torch)
         owners = list(_precisions(torch).values())
         for owner in owners:
-            # All are read before any is set: a particular one may read as the general one above it.
+            # All are read before any is set: a specific setting may return the general one above it.
             context.undo.callback(setattr, owner, "fp32_precision", owner.fp32_precision)
         for owner in owners:
-            # Before the older settings: these can be read only while they do not contradict the newer ones.
+            # Set before the older settings, which can be read only while they do not contradict the newer ones.
             owner.fp32_precision = "ieee"
         context.undo.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
         torch.set_float32_matmul_precision("medium" if reduced else "highest")
@@ -47,7 +47,7 @@ class FloatPrecision(TorchSetting):
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
         general = answer(torch.get_float32_matmul_precision)
         older = [f"backends.cuda.matmul.{name}" for name in _switches(torch)]
-        # Those for one kind of operation.
+        # Only the settings for one kind of operation.
         names = [f"backends.{name.replace(' ', '.')}.fp32_precision" for name in _precisions(torch) if " " in name]
         particular = attributes(torch, *names, "backends.cudnn.allow_tf32", *older)
         return {**({} if general is None else {"set_float32_matmul_precision": [general]}), **particular}
@@ -59,7 +59,7 @@ class FloatPrecision(TorchSetting):
 
 
 def _precisions(torch: ModuleType) -> dict[str, Any]:
-    """Where torch ≥ 2.9 keeps a precision: "ieee" in full, "none" as the one above it says."""
+    """Return the objects of torch ≥ 2.9 with a precision: "ieee" is full precision, "none" follows the one above."""
     backends = torch.backends
     if not hasattr(backends, "fp32_precision"):
         return {}
@@ -79,12 +79,12 @@ def _cudnn_allows_tf32(torch: ModuleType) -> bool:
     try:
         return bool(torch.backends.cudnn.allow_tf32)
     except RuntimeError:
-        # It refuses to answer where it disagrees with the newer setting, which stands at "ieee" here.
+        # torch refuses to answer where this setting disagrees with the newer one, which is "ieee" here.
         return True
 
 
 def _reductions(torch: ModuleType) -> list[str]:
-    """Everything that may compute with fewer bits now, by name."""
+    """Return the names of everything that may compute with fewer bits now."""
     precisions = {name: owner.fp32_precision for name, owner in _precisions(torch).items()}
     if not precisions:
         precisions["matmul"] = torch.get_float32_matmul_precision()

@@ -42,8 +42,8 @@ class HashSeed(Factor):
             return {VARIABLE: str(1 + derive(seed, self.name, setting.variant, bits=31))}
         if setting.mode == "natural":
             return {}
-        own = environ.get(VARIABLE, "")
-        return {VARIABLE: setting.value or (own if _is_valid(own) else "0")}
+        given = environ.get(VARIABLE, "")
+        return {VARIABLE: setting.value or (given if _is_valid(given) else "0")}
 
     def check_value(self, value: str) -> None:
         if not _is_valid(value):
@@ -54,8 +54,8 @@ class HashSeed(Factor):
         value = "another one in every run" if seed is None else f"fixed: {seed}"
         if seed is not None and (not asked or int(asked) == seed):
             return Observation(value, True)
-        found = "not set" if seed is None else seed
-        reason = f"{VARIABLE} is read when the interpreter starts, and it was {found} then"
+        current = "not set" if seed is None else seed
+        reason = f"{VARIABLE} is read when the interpreter starts, and it was {current} then"
         return Observation(value, False, can_pin=False, reason=reason)
 
 
@@ -64,7 +64,7 @@ def _is_valid(value: str) -> bool:
 
 
 def _seed_in_effect() -> int | None:
-    """The fixed seed of this interpreter's hashes; None when it has another one in every run."""
+    """Return the fixed seed of this interpreter's hashes; None if it has another one in every run."""
     if sys.flags.hash_randomization == 0:
         return 0
     value = os.environ.get(VARIABLE, "")
@@ -73,11 +73,11 @@ def _seed_in_effect() -> int | None:
 
 
 def _hashes_with(seed: int) -> bool:
-    """Whether this interpreter's key of hashes follows from a seed, as `lcg_urandom` in bootstrap_hash.c makes it."""
+    """Whether this interpreter's hash key follows from a seed, by the formula of `lcg_urandom` in bootstrap_hash.c."""
     try:
         key = bytes((ctypes.c_ubyte * 24).in_dll(ctypes.pythonapi, "_Py_HashSecret"))
     except (AttributeError, ValueError):
-        # Another interpreter than CPython keeps it elsewhere.
+        # Interpreters other than CPython keep the key elsewhere.
         return True
     for byte in key:
         seed = (seed * 214013 + 2531011) & 0xFFFFFFFF

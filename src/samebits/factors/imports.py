@@ -1,4 +1,4 @@
-"""Acting on a module the moment it has been imported, without importing it ourselves."""
+"""Actions on a module that run right after its import, without importing it ourselves."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from types import ModuleType
 from typing import Any
 
 Action = Callable[[ModuleType], None]
-# What went wrong on our side when modules were imported.
+# Errors of our own actions after the import of a module, as texts.
 failures: list[str] = []
 
 
 class _Watcher:
-    """A finder that finds nothing itself: it lets the others find, and has itself called when the module has run."""
+    """A finder that finds nothing itself: it asks the other finders, and has actions run after the module has run."""
 
     def __init__(self) -> None:
         self.actions: dict[str, list[Action]] = {}
@@ -36,16 +36,16 @@ class _Watcher:
         return spec
 
     def _announce(self, name: str, loader: Any) -> None:
-        run = loader.exec_module
+        original = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            # The loader becomes its plain self again before the module runs: it looks untouched.
+            # The loader gets its own method back before the module runs, so that it looks untouched.
             vars(loader).pop("exec_module", None)
-            run(module)
-            waiting = self.actions.get(name, [])
-            while waiting:
+            original(module)
+            actions = self.actions.get(name, [])
+            while actions:
                 try:
-                    waiting.pop(0)(module)
+                    actions.pop(0)(module)
                 except Exception as error:
                     # This runs inside the user's import, which has to continue.
                     failures.append(f"{type(error).__name__} when {name} was imported: {error}")
@@ -57,7 +57,7 @@ _watcher = _Watcher()
 
 
 def when_loaded(name: str, action: Action) -> None:
-    """Call `action(module)` as soon as the module `name` is there: now, or right after its import has run."""
+    """Call `action(module)` as soon as the module `name` is loaded: now, or right after its import."""
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         action(module)
@@ -68,9 +68,9 @@ def when_loaded(name: str, action: Action) -> None:
 
 
 def forget(name: str, action: Action) -> None:
-    """Withdraw an action that has not been called yet; with the last one, Python's imports are as they were."""
-    waiting = _watcher.actions.get(name, [])
-    if action in waiting:
-        waiting.remove(action)
+    """Withdraw an action that has not been called yet; after the last one, Python's imports work as before."""
+    actions = _watcher.actions.get(name, [])
+    if action in actions:
+        actions.remove(action)
     if not any(_watcher.actions.values()) and _watcher in sys.meta_path:
         sys.meta_path.remove(_watcher)

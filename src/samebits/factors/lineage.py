@@ -1,4 +1,4 @@
-"""Which process of a program this is, said in words that are the same in every run."""
+"""The position of a process within its program, in words that are the same in every run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Words = tuple[str | int, ...]
 
 
 class Lineage:
-    """Which process of the program this is: every rank, worker and forked child has streams of its own."""
+    """The position of this process within its program: every rank, worker and forked child has streams of its own."""
 
     def __init__(self) -> None:
         self._path: Words = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
@@ -21,7 +21,7 @@ class Lineage:
 
     @property
     def parent_path(self) -> Words | None:
-        """The words of the process that started this one; None for one that the program did not start, or has lost."""
+        """The words of the parent process; None if the program did not start this one, or the parent has ended."""
         if os.getppid() != self._parent_pid:
             return None
         if self._before_fork is not None:
@@ -31,7 +31,7 @@ class Lineage:
 
     @property
     def path(self) -> Words:
-        """Words for this process."""
+        """The words of this process."""
         return (*self._path, *_numbers())
 
     def _count(self) -> None:
@@ -45,7 +45,7 @@ class Lineage:
     @classmethod
     @cache
     def of_process(cls) -> Lineage:
-        """The one of this process; registered once, for Python never forgets a function that is called at a fork."""
+        """Return the lineage of this process, made once: Python never forgets a function that is called at a fork."""
         lineage = cls()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=lineage._count, after_in_child=lineage._descend)
@@ -53,7 +53,7 @@ class Lineage:
 
 
 def _numbers() -> tuple[int, ...]:
-    """How multiprocessing numbers its processes, spawned ones too; none in the first, and while it is imported."""
+    """Return multiprocessing's numbers for this process; none in the main process, and while it is imported."""
     process = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
     numbers: tuple[int, ...] = getattr(process, "_identity", ())
     return numbers

@@ -15,7 +15,7 @@ from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
 from samebits.factors.own_objects import OwnObjects
 
-# <sys/personality.h>: what is asked with this number is only reported.
+# <sys/personality.h>: a call with ASK reports the setting and changes nothing.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
 
 
@@ -58,9 +58,9 @@ class MemoryAddresses(Factor):
             return
         if context.setting.probed:
             _scatter()
-            # The import fills whatever holes there are.
+            # Again after the import, which fills the holes.
             context.when_loaded("torch", lambda torch: _scatter())
-        # Never negative: Python keeps -1 for errors.
+        # Never negative: for CPython, a hash of -1 is an error.
         _number(context, lambda number: number if context.mode == "pinned" else context.other(number) >> 2)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
@@ -80,15 +80,15 @@ _scattered: list[object] = []
 
 
 def _scatter() -> None:
-    """Leave holes in the heap in a random order, so that the low bits of addresses, too, say nothing from run to run.
+    """Leave holes at random places of the heap, so that also the low bits of addresses differ from run to run.
 
-    Pages move by themselves, but where a small object lies within one follows from what was allocated before it.
+    Pages move by themselves, but the place of a small object within a page depends on the allocations before it.
     """
     import posix
     import random
 
     chance = random.Random(posix.urandom(8))  # not `os`, which may be pinned
-    # Python serves each multiple of 16 bytes from pages of its own, up to 512; of the shortest there is one each.
+    # Python allocates each multiple of 16 bytes, up to 512, from pages of its own; `bytes` shorter than 2 are shared.
     blocks = [bytes(size) for size in range(2, 512 - sys.getsizeof(b""), 16) for _ in range(256)]
     chance.shuffle(blocks)
     _scattered.extend(blocks[: len(blocks) // 2])
@@ -111,17 +111,17 @@ def is_fixed() -> bool | None:
 
 
 def may_fix() -> bool:
-    """Whether programs started from here can be started without randomisation; nothing is changed."""
+    """Whether this process can start programs without randomisation; this changes nothing."""
     with _addresses_fixed():
         return bool(is_fixed())
 
 
 @contextmanager
 def _addresses_fixed() -> Iterator[None]:
-    """What this thread starts meanwhile has fixed addresses, and so has all that it starts.
+    """A block in which the processes that this thread starts, and their children, have fixed addresses.
 
-    The setting is the thread's own on Linux, it is inherited, and it counts from the next exec on. Containers may
-    refuse it; then nothing happens, and `is_fixed` says so.
+    On Linux the setting belongs to the thread, is inherited, and takes effect at the next exec. Containers may refuse
+    it; then nothing happens, and `is_fixed` says so.
     """
     before = _personality(ASK)
     if before is None:
@@ -135,7 +135,7 @@ def _addresses_fixed() -> Iterator[None]:
 
 
 def _personality(wanted: int) -> int | None:
-    """The system call of that name: the setting before it; None where there is none, or it is refused."""
+    """Make the system call of that name, and return the setting before it; None if it is missing or refused."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -146,7 +146,7 @@ def _personality(wanted: int) -> int | None:
 
 
 def _number(context: FactorContext, to_hash: Callable[[int], int]) -> None:
-    # What was hashed before would not be found again under another number: by then it is too late.
+    # After torch's import it is too late: an object hashed before would not be found again under another number.
     if "torch" not in sys.modules:
         numbers = _Numbers(context, to_hash)
         numbers.own_objects.install(context)
@@ -158,14 +158,14 @@ def _is_ours(function: object) -> bool:
 
 
 class _Numbers:
-    """Hashes that do not depend on addresses: one number for each object, from the first time it is hashed."""
+    """Hashes that do not depend on addresses: each object gets a number when it is first hashed."""
 
     def __init__(self, context: FactorContext, to_hash: Callable[[int], int]) -> None:
         self.context, self.to_hash = context, to_hash
         self.count = itertools.count(1)
-        # By address, as long as the object lives: a dictionary that held the objects would hash them itself.
+        # By address, as long as the object lives: a dictionary with objects as keys would hash them itself.
         self.known: dict[int, tuple[weakref.ref[object], int]] = {}
-        # The classes whose hash this is, and what they had before.
+        # The classes that were given this hash, and their own `__hash__` before.
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
         self.own_objects = OwnObjects(self.number)
@@ -187,18 +187,18 @@ class _Numbers:
             owner.__hash__ = self.number
 
     def _take_back(self) -> None:
-        # Sets and dictionaries of what has a number outlive the pin, and must find it again: until the last has died.
+        # Sets and dictionaries outlive the pin, and must find the numbered objects in them until the last has died.
         if self.known:
             return
         self.own_objects.take_back()
         while self.given:
-            owner, own = self.given.pop()
+            owner, original = self.given.pop()
             if not _is_ours(owner.__hash__):
                 continue
-            if own is None:
+            if original is None:
                 del owner.__hash__
             else:
-                owner.__hash__ = own
+                owner.__hash__ = original
 
     def _died(self, address: int) -> None:
         self.known.pop(address, None)
@@ -206,7 +206,7 @@ class _Numbers:
             self._take_back()
 
     def new(self, thing: object) -> int:
-        """The hash of what was not hashed before."""
+        """Return the hash of an object that was not hashed before."""
         if self.context.ended:
             before = next((own for owner, own in self.given if own and isinstance(thing, owner)), object.__hash__)
             return int(before(thing))

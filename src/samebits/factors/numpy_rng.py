@@ -29,7 +29,7 @@ class NumpyRng(GeneratorFactor):
     seeded_by = ("np.random.seed",)
 
     def watch(self, module: ModuleType, context: FactorContext) -> None:
-        """Put a watched generator in the place of the global one: same stream, same state, other class."""
+        """Replace the global generator by a watched one, which has the same stream and state, but another class."""
         plain = module.mtrand._rand
         watched = _watched_class(module.RandomState)(plain._bit_generator)
         watched._context, watched._seeding = context, Seeding()
@@ -52,7 +52,7 @@ def _choose(seeding: Seeding, original: Callable[[object], None], bitgen: object
 
 
 def _watched_class(plain: Any) -> Any:
-    """RandomState with draws that are witnessed until the program has seeded it."""
+    """Return a RandomState class whose draws are witnessed until the program has seeded it."""
 
     def seed(self: Any, *args: Any, **kwargs: object) -> object:
         self._seeding.is_done = True
@@ -81,7 +81,7 @@ def _key(state: Any) -> str:
 
 def _draw(name: str, original: Callable[..., object]) -> Callable[..., object]:
     def draw(self: Any, *args: object, **kwargs: object) -> object:
-        # Asked first: some draws call others (permutation calls shuffle), and the outermost one is the user's.
+        # Entered before drawing: some draws call others (permutation calls shuffle), and the outermost is the user's.
         mode = "natural" if self._seeding.is_done else self._context.enter(f"numpy.random.{name}")
         with without_own_frames:
             result = original(self, *args, **kwargs)

@@ -23,7 +23,7 @@ from samebits.factors.random_devices import watch_devices
 NUMPYS = "NumPy's generator"
 SQL_FUNCTIONS = {"RANDOM()": 0, "RANDOMBLOB()": 1}  # how many arguments each takes
 
-# Modules of the standard library whose functions hand out what cannot be predicted, and what repeats in their place.
+# Modules of the standard library whose functions return unpredictable values, and what to use instead.
 REPEATABLE = {
     **dict.fromkeys(("os", "random", "secrets"), "draw from random.Random(0)"),
     "tempfile": "use a fixed name",
@@ -71,8 +71,8 @@ class OsEntropy(CallFactor):
         if site is None:
             return super().fix_for()
         if re.fullmatch(r"torch(\.\w+)?\.seed(_all)?\(\)", what):
-            by_number = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
-            return f"call {by_number} instead of {what} at {site.place}"
+            seeded_call = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
+            return f"call {seeded_call} instead of {what} at {site.place}"
         if what == "random.SystemRandom":
             return f"let what draws at {site.place} be a random.Random(0), not a random.SystemRandom"
         if what in SQL_FUNCTIONS:
@@ -86,7 +86,7 @@ class OsEntropy(CallFactor):
 
 
 class _Entropy:
-    """Derived bytes: a stream for every function that asks, so that background threads cannot shift anybody's.
+    """Derived bytes, in a stream for every function that asks, so that no background thread shifts the others' streams.
 
     multiprocessing asks from a thread of its own for every tensor that a worker hands over, at no fixed time.
     """
@@ -95,27 +95,27 @@ class _Entropy:
         self.context = context
         self.lineage = Lineage.of_process()
         self.drawn: dict[tuple[str | int, ...], int] = {}
-        # Who asks in this thread, where that is known better than from the frames.
+        # The function that asks in this thread, where it is known better than from the frames.
         self.asking = threading.local()
 
     def asked(self, what: str, original: Callable[..., bytes], size: int, *args: object, **kwargs: object) -> bytes:
-        """A patched `os.urandom`."""
+        """Answer a call of `os.urandom` or its like."""
         mode = self.context.enter(getattr(self.asking, "what", "") or _called(self.context, what))
-        # What cannot be handed out (a negative size, no number at all) fails as it always does.
-        as_ever = mode == "natural" or not isinstance(size, int) or size < 0
-        drawn = original(size, *args, **kwargs) if as_ever else self.derived(size, mode)
+        # An impossible size (negative, or not a number) fails as it always does.
+        is_untreated = mode == "natural" or not isinstance(size, int) or size < 0
+        drawn = original(size, *args, **kwargs) if is_untreated else self.derived(size, mode)
         return self.context.hands_out(drawn)
 
     def seeded(self, original: Callable[..., None], generator: random.Random, a: Any = None, version: int = 2) -> None:
-        """A patched `random.Random.seed`."""
+        """Answer a call of `random.Random.seed`; without a seed, a derived one is used."""
         original(generator, self.seed(_called(self.context, "random.Random()")) if a is None else a, version)
 
     def globally_seeded(self, original: Callable[..., None], a: Any = None, version: int = 2) -> None:
-        """A patched `random.seed`."""
+        """Answer a call of `random.seed`; without a seed, a derived one is used."""
         original(self.seed("random.seed()") if a is None else a, version)
 
     def derived(self, size: int, mode: Mode) -> bytes:
-        """The next bytes of the caller's stream."""
+        """Return the next bytes of the caller's stream."""
         site = user_site()
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
         words = (*self.lineage.path, *asker)
@@ -125,22 +125,22 @@ class _Entropy:
         return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]
 
     def seed(self, what: str) -> int | None:
-        """What an unseeded generator starts from: None leaves it to Python."""
+        """Return the seed for a generator that was given none; None leaves the seeding to Python."""
         mode = self.context.enter(what)
         return None if mode == "natural" else int.from_bytes(self.derived(32, mode), "little")
 
 
 def _called(context: FactorContext, what: str) -> str:
-    """What the user's line called to ask the operating system."""
+    """Return the function by which the user's line asked the operating system."""
     name = context.called(what)
     if name.startswith("random.") and what.startswith("os."):
-        # `secrets.randbits` and its like are methods of this one.
+        # `secrets.randbits` and its like are methods of this class.
         return "random.SystemRandom"
     return what if name == "random.Random" else name
 
 
 def _install_tempfile(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
-    """Names of its own for every call: that one is taken, by what an earlier run left, is no matter of the others."""
+    """Give every call names of its own: a name taken by an earlier run's leftover then does not shift other calls."""
 
     def candidates(original: Callable[[], Iterator[str]]) -> Iterator[str]:
         seed = entropy.seed(context.called("tempfile"))
@@ -153,7 +153,7 @@ def _install_tempfile(module: ModuleType, context: FactorContext, entropy: _Entr
 
 
 def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:
-    """SQLite's own generator asks the system once; every connection gets functions of the same names."""
+    """Give every connection its own random functions: SQLite's generator asks the operating system only once."""
 
     def connect(original: Callable[..., Any], /, *args: object, **kwargs: object) -> object:
         connection = original(*args, **kwargs)
@@ -174,9 +174,9 @@ def _install_sqlite(module: ModuleType, context: FactorContext, entropy: _Entrop
 
 
 def _length(size: object) -> int:
-    """Bytes of a RANDOMBLOB: SQLite takes any value, what begins with no number as 0, and 0 as 1."""
-    found = re.match(rb"\s*[+-]?\d+", size if isinstance(size, bytes) else str(size).encode())
-    return max(1, int(found[0])) if found else 1
+    """Return the length of a RANDOMBLOB: SQLite takes a value that begins with no number as 0, and 0 as 1."""
+    digits = re.match(rb"\s*[+-]?\d+", size if isinstance(size, bytes) else str(size).encode())
+    return max(1, int(digits[0])) if digits else 1
 
 
 def _install_numpy(module: ModuleType, context: FactorContext, entropy: _Entropy) -> None:

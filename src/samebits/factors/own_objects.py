@@ -1,4 +1,4 @@
-"""The script's own objects and functions hash by address, unless another function is put behind `__hash__`."""
+"""Other hashes for the script's own objects and functions, which by default hash by their addresses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import FunctionType
 from samebits.base.sites import is_user_file, user_modules, without_own_frames
 from samebits.factors.context import FactorContext
 
-# Where CPython keeps the functions in C: that of a class behind its head and twelve other entries (PyTypeObject), and
-# that which a method shows to Python (PyWrapperDescrObject).
+# Offsets at which CPython keeps C functions: a class's hash after its head and twelve other entries (PyTypeObject),
+# and the function behind a method that Python code sees (PyWrapperDescrObject).
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HASH_OF_CLASS, _FUNCTION_OF_METHOD = 15 * _WORD, 6 * _WORD
 
@@ -20,21 +20,21 @@ _HASH_OF_CLASS, _FUNCTION_OF_METHOD = 15 * _WORD, 6 * _WORD
 class OwnObjects:
     """Gives functions of the script, and objects of its classes, another hash where they would hash by address.
 
-    What a class says of itself stays as it is, since dataclasses, attrs and classes that inherit from several others
-    decide by `__hash__`: only the function in C behind it is exchanged, as soon as the class is made. Classes with
-    `__slots__` and no weak references are left alone: nobody would learn that an address is another object's now.
+    The attribute `__hash__` stays as it is, since dataclasses, attrs and multiple inheritance decide by it: only the C
+    function behind it is exchanged, as soon as the class is created. Classes with `__slots__` and no weak references
+    are left alone: it could not be noticed that an address now belongs to another object.
     """
 
     def __init__(self, number: Callable[[object], int]) -> None:
         self._number = number
         self._default = _word(id(object.__hash__) + _FUNCTION_OF_METHOD).value
-        # Classes, and the function that lies behind their hash now.
+        # The changed classes, each with the address of its new hash function.
         self._changed: list[tuple[weakref.ref[type], int]] = []
 
     def install(self, context: FactorContext) -> None:
-        """Change every class that is made from now on, until the context ends.
+        """Change every class of the user's that is created from now on, until the context ends.
 
-        Functions are changed only before any code of the user has run: it may have hashed some.
+        Functions are changed only if no code of the user has run yet: it may have hashed some.
         """
         if _word(id(object) + _HASH_OF_CLASS).value != self._default:
             return  # this Python lays classes out in another way
@@ -57,11 +57,11 @@ class OwnObjects:
             self._changed.append((weakref.ref(cls), function))
 
     def _number_of_function(self, function: FunctionType) -> int:
-        is_own = is_user_file(function.__code__.co_filename)
-        return self._number(function) if is_own else object.__hash__(function)
+        is_users = is_user_file(function.__code__.co_filename)
+        return self._number(function) if is_users else object.__hash__(function)
 
     def take_back(self) -> None:
-        """Let all of them hash as before."""
+        """Let objects of all changed classes hash as before."""
         while self._changed:
             ref, function = self._changed.pop()
             cls = ref()
@@ -70,14 +70,14 @@ class OwnObjects:
 
 
 def _in_c(number: Callable[..., int]) -> int:
-    """The address of a function in C that answers as this one; it lives as long as the interpreter, as classes may."""
+    """Return the address of a C function that calls `number`; it is never freed, since classes may live as long."""
     function = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.py_object)(number)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _word(address: int) -> ctypes.c_void_p:
-    """What lies at an address, to be read or changed."""
+    """Return the machine word at an address, to be read or changed."""
     return ctypes.c_void_p.from_address(address)
 
 

@@ -1,4 +1,4 @@
-"""What takes the place of a library's functions and methods while a factor is treated."""
+"""Replacements of a library's functions and methods, in place while a factor is treated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from samebits.base.sites import leave_out_own_frames, without_own_frames
 
 
 class PatchedFunction:
-    """Takes the place of a function, and behaves like it as far as Python lets an object do so.
+    """A replacement of a function, which behaves like it as far as Python lets an object do so.
 
-    A class does not turn it into a method, pickle finds it under its name, and it equals the original: torch, shutil
-    and others keep tables of functions, which must know either under the other.
+    A class does not turn it into a method, and pickle finds it under its name. It equals the original: torch, shutil
+    and others keep tables of functions, in which each must be found under the other.
     """
 
     def __init__(self, home: str, name: str, original: object, call: Callable[..., object]) -> None:
@@ -47,16 +47,16 @@ _kept: dict[tuple[str, str, int], PatchedFunction] = {}
 
 
 def patched_function(home: str, name: str, original: Callable[..., object]) -> PatchedFunction:
-    """What takes the place of this function, the same in every treatment; until `call` is set, it does what it did.
+    """Return the replacement of a function, one object for all treatments; it calls the original until `call` is set.
 
-    It is never freed: torch's compiler keeps tables of functions by `id()`, where the next object at the address of
-    one that is gone would be taken for it.
+    It is never freed: torch's compiler keeps tables of functions by `id()`, and would take the next object at the
+    address of a freed one for that one.
     """
     return _kept.setdefault((home, name, id(original)), PatchedFunction(home, name, original, original))
 
 
 def wrapped(original: Callable[..., object], call: Callable[..., object]) -> Callable[..., object]:
-    """A function that does `call`, which is given the original first; a class makes a method of it."""
+    """Return a function that runs `call` with the original as first argument; a class makes a method of it."""
 
     @wraps(original)
     def calling(*args: object, **kwargs: object) -> object:

@@ -1,4 +1,4 @@
-"""pin(), pinned(), status(): hold factors still in this process, look whether it worked, and put everything back."""
+"""pin(), pinned(), status(): pin factors in this process, verify that each pin took effect, and undo everything."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FactorStatus:
     @property
     @published()
     def too_late_since(self) -> str:
-        """From when on it cannot be pinned any more."""
+        """The event after which it can no longer be pinned from inside."""
         return find(self.name).too_late
 
     @property
@@ -62,7 +62,7 @@ class Status:
     """The answer of `samebits factors`: every factor in this process, in catalogue order.
 
     Attributes:
-        factors: all of them.
+        factors: all factors.
     """
 
     factors: tuple[FactorStatus, ...]
@@ -81,7 +81,7 @@ class Status:
 
 @dataclass(frozen=True, eq=False)
 class Treatment:
-    """Factors treated in this process until `undo()`, which puts everything back, last change first."""
+    """The factors treated in this process until `undo()`, which puts everything back, last change first."""
 
     contexts: Mapping[str, FactorContext]
     undo: Callable[[], None]
@@ -98,12 +98,12 @@ def treat(
     """Pin, vary and witness factors in this process.
 
     Args:
-        settings: how to treat which factor; those not named are natural.
+        settings: factor → how to treat it; factors that are not named are natural.
         seed: root of every derived value.
-        path: words that make this process's streams its own.
-        report: takes what is witnessed, or None.
+        path: words that give this process streams of its own.
+        report: receives every witness; None if nobody needs them.
         handed_out: as in `FactorContext`.
-        own: called by the user's program itself, so what has to be acted on is imported now, where it is installed.
+        own: whether the user's program calls this: then modules to treat are imported now, where they are installed.
     """
     with ExitStack() as stack:
         contexts: dict[str, FactorContext] = {}
@@ -114,7 +114,7 @@ def treat(
             stack.callback(context.end)
             factor.apply(context)
         if own:
-            # After all factors: some set variables that a module reads when it is imported.
+            # Only after all factors: some of them set variables that a module reads when it is imported.
             for name in dict.fromkeys(name for context in contexts.values() for name in context.awaited):
                 import_if_installed(name)
         return Treatment(contexts, stack.pop_all().close)
@@ -131,7 +131,7 @@ def pin(
     per_rank: bool = False,
     values: Mapping[str, str | int] | None = None,
 ) -> Status:
-    """Hold factors still in this process, from here to its end.
+    """Pin factors in this process, from here to its end.
 
         import samebits
         samebits.pin(seed=0)            # first thing in the script
@@ -140,17 +140,17 @@ def pin(
         seed: root of all streams; python-rng, numpy-rng and torch-rng each get a seed derived from it by hashing, so
             that they are independent of one another.
         factors: names to pin; by default those of the catalogue that are pinned by default.
-        strict: raise where it is too late for a factor, instead of warning. What was pinned before is put back then.
+        strict: raise instead of warning if it is too late for a factor; then all that this call pinned is undone.
         per_rank: give every rank streams of its own. By default all ranks have the same, so that they build the same
             parameters.
-        values: what to pin to, for factors with a choice, for example `{"cpu-threads": 4}`.
+        values: the values to pin to, for factors with a choice, for example `{"cpu-threads": 4}`.
 
     Returns:
         What is in effect now, factor by factor.
 
     Raises:
-        UnknownFactorError: a name that is no factor's.
-        TooLateError: with `strict`, when something was done too early.
+        UnknownFactorError: a name is not that of a factor.
+        TooLateError: with `strict`, something was done too early.
     """
     if not hasattr(seed, "__index__"):
         raise UsageError(f"seed takes a whole number, got {seed!r}")
@@ -162,7 +162,7 @@ def pin(
         if late and strict:
             raise TooLateError(_late_message(late), _LATE_HINT)
         if late:
-            # The caller may have turned warnings into errors: then everything is put back, too.
+            # If the caller turned warnings into errors, everything is put back here, too.
             warnings.warn(f"{_late_message(late)}; {_LATE_HINT}", TooLateWarning, stacklevel=_users_level())
         stack.pop_all()
     _active.append(treatment)
@@ -178,9 +178,9 @@ def pinned(
     per_rank: bool = False,
     values: Mapping[str, str | int] | None = None,
 ) -> Iterator[Status]:
-    """Like `pin`, for the length of a `with` block; afterwards everything is as before, also after an exception.
+    """Pin as `pin` does, for the length of a `with` block; afterwards everything is as before, also after an exception.
 
-    It is the process that is pinned, not the thread; what `pin` pins inside the block ends with the block too.
+    The whole process is pinned, not only this thread. A `pin` inside the block ends with the block, too.
 
     >>> import random
     >>> with pinned(seed=0, factors=["python-rng"]):
@@ -189,10 +189,10 @@ def pinned(
     ...     first == random.random()
     True
     """
-    seen = pin(seed, factors=factors, strict=strict, per_rank=per_rank, values=values)
+    in_effect = pin(seed, factors=factors, strict=strict, per_rank=per_rank, values=values)
     treatment = _active[-1]
     try:
-        yield seen
+        yield in_effect
     except Exception as error:
         _name_the_line(error)
         raise
@@ -202,7 +202,7 @@ def pinned(
 
 
 def status() -> Status:
-    """What is in effect in this process, factor by factor; imports nothing and changes nothing."""
+    """Return what is in effect in this process, factor by factor; this imports nothing and changes nothing."""
     contexts: dict[str, FactorContext] = {}
     for treatment in _active:
         contexts |= {name: context for name, context in treatment.contexts.items() if context.mode != "natural"}
@@ -215,22 +215,22 @@ def _status_of(factor: Factor, context: FactorContext | None) -> FactorStatus:
 
 
 def what_was_replaced() -> Counter[tuple[str, Site | None]]:
-    """How often formulas of ours answered in this process so far, by the operation and the user's line."""
-    found = Counter[tuple[str, Site | None]]()
+    """Count how often formulas of samebits replaced an operation so far, by the operation and the user's line."""
+    counts = Counter[tuple[str, Site | None]]()
     for treatment in _active:
         for context in treatment.contexts.values():
-            # Each of several treatments counts every call.
-            found |= context.replaced
-    return found
+            # Each of several treatments counts every call, so the larger count is taken and not the sum.
+            counts |= context.replaced
+    return counts
 
 
 def adopt(treatment: Treatment) -> None:
-    """Let `status()` tell of a treatment that was started from outside the program."""
+    """Make `status()` report a treatment that was started from outside the program."""
     _active.append(treatment)
 
 
 def _users_level() -> int:
-    """How far above the caller the user's own line stands, behind us and what makes context managers decorators."""
+    """Return the `stacklevel` of the user's line: the first caller outside of this module and of `contextlib`."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals["__name__"] in (__name__, "contextlib"):
         frame, level = frame.f_back, level + 1
@@ -245,7 +245,7 @@ def _late_message(late: Mapping[str, str]) -> str:
 
 
 def settings_for(factors: Iterable[str] | None, values: Mapping[str, str] | None = None) -> dict[str, Setting]:
-    """Pinned settings for the named factors, or for those pinned by default; values are checked."""
+    """Return pinned settings for the named factors, or for those pinned by default, with values checked."""
     values = dict(values or {})
     chosen = [factor.name for factor in CATALOG if factor.pinned_by_default] if factors is None else list(factors)
     if isinstance(factors, str):
@@ -259,7 +259,7 @@ def settings_for(factors: Iterable[str] | None, values: Mapping[str, str] | None
 
 
 def settings_from(words: Iterable[str]) -> dict[str, Setting]:
-    """`["clock", "cpu-threads=4"]` → pinned settings, checked, in catalogue order."""
+    """Return checked pinned settings for words such as `["clock", "cpu-threads=4"]`, in catalogue order."""
     pairs = [word.partition("=") for word in words]
     values = {name: value for name, equals, value in pairs if equals}
     settings = settings_for([name for name, _, _ in pairs], values)
@@ -267,34 +267,34 @@ def settings_from(words: Iterable[str]) -> dict[str, Setting]:
 
 
 def too_late(treatment: Treatment) -> dict[str, str]:
-    """Which pinned factors did not take, and what was done too early."""
-    found = {}
+    """Return the factors whose pin did not take effect, each with what was done too early."""
+    late = {}
     for factor in CATALOG:
         context = treatment.contexts[factor.name]
-        why = (context.failed or factor.verify(context)) if context.mode == "pinned" else ""
-        if why:
-            found[factor.name] = why
-    return found
+        reason = (context.failed or factor.verify(context)) if context.mode == "pinned" else ""
+        if reason:
+            late[factor.name] = reason
+    return late
 
 
 def _taken_before(treatment: Treatment) -> dict[str, str]:
-    """Which pinned factors the program still reaches by names that it imported too early."""
-    found = {name: context.taken_before() for name, context in treatment.contexts.items() if context.mode == "pinned"}
-    return {name: why for name, why in found.items() if why}
+    """Return the pinned factors that still enter through names imported too early, each with such an import."""
+    clauses = {name: context.taken_before() for name, context in treatment.contexts.items() if context.mode == "pinned"}
+    return {name: clause for name, clause in clauses.items() if clause}
 
 
 def _name_the_line(error: Exception) -> None:
-    # Python 3.11 shows notes under the message; older ones simply do not have them.
-    line = line_of_refusal(error)
-    if line and hasattr(error, "add_note") and line not in getattr(error, "__notes__", ()):
-        error.add_note(line)
+    # Python shows notes under the message from 3.11 on; older versions have no notes.
+    note = line_of_refusal(error)
+    if note and hasattr(error, "add_note") and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def line_of_refusal(error: BaseException) -> str:
-    """Which line of the user's called what a pin forbids, as a sentence; empty when the error is not a pin's doing."""
+    """Return a sentence naming the user's line that did what a pin forbids; empty if no pin raised the error."""
     pinned_here = {
         name for treatment in _active for name, context in treatment.contexts.items() if context.mode == "pinned"
     }
-    why = next(filter(None, (factor.explain(error) for factor in CATALOG if factor.name in pinned_here)), "")
+    reason = next(filter(None, (factor.explain(error) for factor in CATALOG if factor.name in pinned_here)), "")
     site = error_site(error)
-    return f"samebits: called at {site.path}:{site.line} ({why})" if why and site else ""
+    return f"samebits: called at {site.path}:{site.line} ({reason})" if reason and site else ""

@@ -17,11 +17,10 @@ from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext, Mode
 from samebits.factors.lineage import Lineage
 
-# No process has a number above it (`pid_max` is at most 2**22 on Linux, less elsewhere): whatever is sent to a number
-# that we made up has no effect.
+# No process id is above it (`pid_max` is at most 2**22 on Linux, less elsewhere): signals to derived ids do nothing.
 MOST_PROCESSES = 2**22
 
-# What takes a process id first, and is given the real one.
+# Functions whose first argument is a process id, and which are given the real one.
 TAKES_PID = ("kill", "getpgid", "getsid", "sched_getaffinity", "sched_setaffinity", "sched_getscheduler", "waitpid")
 
 
@@ -52,7 +51,7 @@ class ProcessId(CallFactor):
         ids.report(os, "getppid", ids.parent)
         for function, attribute in (("get_ident", "ident"), ("get_native_id", "native_id")):
             ids.report(threading, function, ids.thread)
-            # Programs compare the two with one another.
+            # Programs compare the function's result with the attribute.
             real = getattr(threading.Thread, attribute)
             derived = partial(ids.of_thread, real)
             getter = partial(ids.told, f"threading.{function}", derived, 1, real.__get__)
@@ -68,7 +67,7 @@ class ProcessId(CallFactor):
 
 
 class _Ids:
-    """Derived numbers, and which real ones they stand for."""
+    """The derived ids of processes and threads, and the real ids behind them."""
 
     def __init__(self, context: FactorContext) -> None:
         self.context, self.lineage = context, Lineage.of_process()
@@ -77,7 +76,7 @@ class _Ids:
         self.threads: dict[str, WeakKeyDictionary[threading.Thread, int]] = {}
 
     def report(self, owner: ModuleType, name: str, derived: Callable[..., object]) -> None:
-        """Let a module's function tell the user's own lines what is derived."""
+        """Replace a module's function so that the user's own lines get a derived value."""
         what = f"{owner.__name__}.{name}"
         self.context.replace(owner, name, partial(self.told, what, derived, 2))
 
@@ -91,42 +90,42 @@ class _Ids:
         *args: object,
         **kwargs: object,
     ) -> object:
-        """A patched function: the user's own lines get what is derived, where that is not None.
+        """Answer a call of a replaced function: the user's own lines get the derived value, unless it is None.
 
-        The caller stands `depth` frames above it: behind the patched function's own frame, as a rule.
+        The caller is `depth` frames above this one, as a rule behind the frame of the replaced function.
         """
-        found = None
+        answer = None
         if is_user_file(sys._getframe(depth).f_code.co_filename):
             mode = self.context.enter(what)
-            found = None if mode == "natural" else derived(mode, *args, **kwargs)
-        return original(*args, **kwargs) if found is None else found
+            answer = None if mode == "natural" else derived(mode, *args, **kwargs)
+        return original(*args, **kwargs) if answer is None else answer
 
     def own(self, mode: Mode) -> int:
         return self.number(mode, *self.lineage.path, "process")
 
     def parent(self, mode: Mode) -> int | None:
-        """The parent's id; None once the parent has ended, for programs that wait for that."""
+        """Return the parent's derived id; None once the parent has ended, since programs wait for the id to change."""
         path = self.lineage.parent_path
         return None if path is None else self.number(mode, *path, "process")
 
     def thread(self, mode: Mode, thread: threading.Thread | None = None) -> int:
-        """One number for each thread; threads of one name are numbered in the order in which they ask."""
+        """Return the derived id of a thread; threads of one name are numbered in the order of their first requests."""
         thread = thread or threading.current_thread()
         namesakes = self.threads.setdefault(thread.name, WeakKeyDictionary())
-        which = namesakes.setdefault(thread, len(namesakes))
-        return self.number(mode, *self.lineage.path, "thread", thread.name, which)
+        number = namesakes.setdefault(thread, len(namesakes))
+        return self.number(mode, *self.lineage.path, "thread", thread.name, number)
 
     def of_thread(self, real: property, mode: Mode, thread: threading.Thread) -> int | None:
-        """None before it has started."""
+        """Return the derived id of a thread; None before it has started."""
         return None if real.__get__(thread) is None else self.thread(mode, thread)
 
     def number(self, mode: Mode, *words: str | int) -> int:
-        """A derived id that no live process has."""
+        """Return a derived id that no live process has."""
         root = self.context.stream(mode, *words, bits=30)
         return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
 
     def next_uuid(self, mode: Mode, *_: object, **__: object) -> uuid.UUID:
-        """The next one of version 1 in this process, for the line that asks."""
+        """Return the next UUID of version 1 in this process, for the line that asks."""
         self.count += 1
         site = user_site()
         asker = ("", 0) if site is None else (os.path.basename(site.path), site.line)
@@ -135,7 +134,7 @@ class _Ids:
         return uuid.UUID(int=(time << 64) | node, version=1)
 
     def real(self, pid: object) -> object:
-        """The real number behind a derived one of this process or its parent."""
+        """Return the real id for a derived one of this process or its parent, and any other id unchanged."""
         if not isinstance(pid, int) or pid <= MOST_PROCESSES:
             return pid
         modes: tuple[Mode, ...] = ("pinned", "varied")
@@ -144,11 +143,11 @@ class _Ids:
         return self.getppid() if pid in [self.parent(mode) for mode in modes] else pid
 
     def take(self, original: Callable[..., object], pid: object, *args: object, **kwargs: object) -> object:
-        """A patched function whose first argument is a process id."""
+        """Call a function, whose first argument is a process id, with the real id."""
         return original(self.real(pid), *args, **kwargs)
 
     def install_uuid(self, module: ModuleType) -> None:
-        # With the bit that distinguishes a made-up address from a card's.
+        # The bit marks a made-up address: a network card's never has it.
         self.report(module, "getnode", lambda mode: self.number(mode, "node") | (1 << 40))
         self.report(module, "uuid1", self.next_uuid)
 

@@ -30,8 +30,8 @@ class PythonRng(GeneratorFactor):
         seeding, other = Seeding(), random.Random(context.other("site"))
 
         def call(name: str, original: Callable[..., Hashable], /, *args: object, **kwargs: object) -> object:
-            # The global stream advances as it always does; a released call then answers from another stream, so
-            # that the calls after it are not blamed for what this one did.
+            # The global stream advances as always; a released call then answers from another stream, so that the
+            # calls after it return the same values as without the release.
             result = original(*args, **kwargs)
             if name == "seed":
                 seeding.is_done = True

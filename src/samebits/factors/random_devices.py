@@ -1,4 +1,4 @@
-"""`/dev/urandom` and `/dev/random`, opened as files: what is read from them comes from elsewhere."""
+"""`/dev/urandom` and `/dev/random` opened as files: where they are pinned or varied, derived bytes are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Bytes = Callable[[int, Mode], bytes]
 
 
 class DerivedFile(io.RawIOBase):
-    """Endless bytes under the name of a device."""
+    """A file of endless derived bytes under the name of a device."""
 
     def __init__(self, name: object, mode: Mode, derived: Bytes, descriptor: int | None = None) -> None:
         self.name, self.mode = name, "rb"
@@ -37,7 +37,7 @@ class DerivedFile(io.RawIOBase):
         return len(memory)
 
     def taken(self, size: int) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         return self._derived(size, self._mode)
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class DerivedFile(io.RawIOBase):
 
 
 def watch_devices(context: FactorContext, derived: Bytes) -> None:
-    """Witness the lines that open them; pinned or varied, hand out derived bytes."""
+    """Witness the lines that open a random device; where it is pinned or varied, hand out derived bytes."""
     devices = _Devices(context, derived)
     for owner in (builtins, io):
         context.replace(owner, "open", devices.open)
@@ -59,7 +59,7 @@ def watch_devices(context: FactorContext, derived: Bytes) -> None:
 class _Devices:
     def __init__(self, context: FactorContext, derived: Bytes) -> None:
         self.context, self.derived = context, derived
-        # Descriptors opened by number: how they are treated, as long as they still stand for such a device.
+        # Descriptor from `os.open` → how reads from it are treated, while it still belongs to a random device.
         self.descriptors: dict[int, Mode] = {}
 
     def open(
@@ -71,17 +71,17 @@ class _Devices:
         *args: Any,
         **kwargs: Any,
     ) -> object:
-        """A patched `open`."""
-        found = None if set("wax+") & set(mode) else self._treated(file)
-        if found is None:
+        """Answer a call of `open`: a random device opened for reading becomes a `DerivedFile`."""
+        treatment = None if set("wax+") & set(mode) else self._treated(file)
+        if treatment is None:
             return original(file, mode, buffering, *args, **kwargs)
-        raw = DerivedFile(file, found, self.derived, file if isinstance(file, int) else None)
+        raw = DerivedFile(file, treatment, self.derived, file if isinstance(file, int) else None)
         if "b" not in mode:
             return io.TextIOWrapper(io.BufferedReader(raw), *args, **kwargs)
         return raw if buffering == 0 else io.BufferedReader(raw)
 
     def _treated(self, file: object) -> Mode | None:
-        """How to treat what is opened; None for what is no such device, and for what is left alone."""
+        """Return how to treat an opened file; None for a file that is no random device, or is left alone."""
         if isinstance(file, int):
             return self._of_descriptor(file)
         name = _device(file)
@@ -91,7 +91,7 @@ class _Devices:
     def _of_descriptor(self, descriptor: int) -> Mode | None:
         if descriptor not in self.descriptors:
             return None
-        # It may have been closed, and its number given to another file.
+        # The descriptor may have been closed, and its number given to another file.
         if _is_random(descriptor):
             return self.descriptors[descriptor]
         del self.descriptors[descriptor]
@@ -100,7 +100,7 @@ class _Devices:
     def open_descriptor(
         self, original: Callable[..., int], path: object, flags: int, *args: object, **kwargs: object
     ) -> int:
-        """A patched `os.open`: the device is opened, and what is read from its number is watched."""
+        """Answer a call of `os.open`: the device is opened, and reads from its descriptor are treated."""
         descriptor = original(path, flags, *args, **kwargs)
         mode = self._treated(path)
         if mode is not None:
@@ -108,7 +108,7 @@ class _Devices:
         return descriptor
 
     def read(self, original: Callable[[int, int], bytes], fd: int, length: int, /) -> bytes:
-        """A patched `os.read`."""
+        """Answer a call of `os.read`."""
         mode = self._of_descriptor(fd) if self.descriptors else None
         return original(fd, length) if mode is None else self.derived(length, mode)
 
@@ -122,7 +122,7 @@ class _Devices:
         *args: object,
         **kwargs: object,
     ) -> object:
-        """A patched `numpy.fromfile`, which reads in C."""
+        """Answer a call of `numpy.fromfile`, which reads in C."""
         raw = getattr(file, "raw", file)
         if not isinstance(raw, DerivedFile):
             mode = self._treated(file) if count >= 0 else None
@@ -134,7 +134,7 @@ class _Devices:
 
 
 def _device(file: Any) -> str:
-    """The device that a path names; empty for other paths, and for what is none."""
+    """Return the random device that a path names; empty for other paths, and for anything that is not a path."""
     with suppress(TypeError, ValueError):
         name = os.fsdecode(file)
         return name if name in DEVICES else ""

@@ -1,7 +1,7 @@
-"""Seeds, witnessed with their values: runs seeded from the time, a process id or entropy are recognised by them.
+"""Seeds given to generators, witnessed with their values: they reveal seeds from the time, a process id or entropy.
 
-No factor: seeding is what a program should do. But where two runs give a generator different seeds, that line is the
-one to change, and not the operation that shows the difference first.
+Seeding is no factor, since a program should seed. But where two runs give a generator different seeds, the line to
+change is the one that seeds, and not the operation that shows the difference first.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from samebits.factors import patching
 from samebits.factors.context import FactorContext, Setting
 from samebits.factors.patching import wrapped
 
-# A loop that seeds in every step says after a few values what it does.
+# The most seeds reported of a line, and of a process: a loop that seeds in every step shows it with a few values.
 MOST_AT_ONE_LINE = 8
 MOST = 256
-# A DataLoader seeds samplers and workers from torch's generator: no seed that anybody gave.
+# A DataLoader draws seeds for samplers and workers from torch's generator: nobody gave these.
 DERIVING = "torch.utils.data."
 
 
 @dataclass(frozen=True)
 class SeedCall:
-    """A generator was seeded: the first time at this line with this value, in this process.
+    """A call that seeded a generator, the first one at this line with this value in this process.
 
     Attributes:
-        what: what was called, such as `torch.manual_seed`.
+        what: the called function, such as `torch.manual_seed`.
         value: the seed: a number or a string as it is, bytes as hexadecimal digits, arrays as text.
         site: the user's line.
     """
@@ -47,7 +47,7 @@ class SeedCall:
 
 @dataclass
 class _SeedWatch:
-    """Reports seeds that the user's lines give, also through a library; not those of samebits or of a DataLoader."""
+    """A watch on the seeds that the user's lines give, also through a library; not samebits' or a DataLoader's own."""
 
     report: Callable[[SeedCall], None]
     noted: dict[tuple[str, int], set[object]] = field(default_factory=dict)
@@ -57,9 +57,9 @@ class _SeedWatch:
     def seed(
         self, what: str, position: int, original: Callable[..., object], /, *args: object, **kwargs: object
     ) -> object:
-        """What `original` does, whose argument at `position` is the seed; without one, what it returns may be.
+        """Call `original` and note the seed: its argument at `position`, or without one its result.
 
-        Seeding one generator often seeds others: only the outermost call counts.
+        Seeding one generator often seeds others, so only the outermost call counts.
         """
         if getattr(self.inside, "call", False) or self.count >= MOST:
             return original(*args, **kwargs)
@@ -69,19 +69,19 @@ class _SeedWatch:
         finally:
             self.inside.call = False
         given = [*args[position:], *(kwargs[name] for name in ("seed", "a", "x") if name in kwargs)]
-        # Objects of the program's are looked at here; what they raise is not the program's trouble.
+        # This inspects objects of the program; an error that they raise here must not reach it.
         with suppress(Exception):
             self.note(what, given[0] if given else result, result)
         return result
 
     def note(self, what: str, seed: object, result: object) -> None:
-        """Report the seed, unless it is none, or no seed, or known."""
+        """Report the seed, unless it is None, is no seed, or was reported before."""
         value = _plain(seed, result)
         giver = None if value is None else _giver()
         if giver is None or value is None:
             return
         noted = self.noted.setdefault((giver.f_code.co_filename, giver.f_lineno), set())
-        # 1, 1.0 and True are equal, and different seeds.
+        # 1, 1.0 and True are equal, but different seeds.
         if len(noted) < MOST_AT_ONE_LINE and (type(value), value) not in noted:
             noted.add((type(value), value))
             self.count += 1
@@ -89,26 +89,26 @@ class _SeedWatch:
 
 
 def _giver() -> FrameType | None:
-    """The user's frame that gave the seed; None when the seed is samebits' own, or one that torch drew."""
-    current = sys._getframe(1)
-    while not is_user_file(current.f_code.co_filename):
-        path = current.f_code.co_filename
+    """Return the user's frame that gave the seed; None if samebits gave the seed, or torch drew it."""
+    frame = sys._getframe(1)
+    while not is_user_file(frame.f_code.co_filename):
+        path = frame.f_code.co_filename
         is_ours = is_own_file(path) and path not in _WATCHING
-        # What torch kept for the first use of a device was given, and seen, before.
-        is_torchs = current.f_code.co_name == "_lazy_init" or str(current.f_globals["__name__"]).startswith(DERIVING)
-        if path == IMPORTING or current.f_back is None or is_ours or is_torchs:
+        # A seed that torch kept for the first use of a device was noted when it was given.
+        is_torchs = frame.f_code.co_name == "_lazy_init" or str(frame.f_globals["__name__"]).startswith(DERIVING)
+        if path == IMPORTING or frame.f_back is None or is_ours or is_torchs:
             return None
-        current = current.f_back
-    return current
+        frame = frame.f_back
+    return frame
 
 
 _WATCHING = (__file__, patching.__file__)
 
 
 def _plain(seed: Any, result: object) -> int | float | str | None:
-    """The seed as plain data; None for what is no seed, such as a generator that is passed on."""
+    """Return the seed as plain data; None for anything else, such as a generator that is passed on."""
     if hasattr(seed, "__torch_function__"):
-        # Reading a tensor would be an operation more than the program has.
+        # Reading the tensor would add an operation to those of the program.
         return int(result.initial_seed()) if hasattr(result, "initial_seed") else None
     if hasattr(seed, "tolist"):
         seed = seed.tolist()
@@ -120,12 +120,12 @@ def _plain(seed: Any, result: object) -> int | float | str | None:
         return seed.hex()
     if hasattr(seed, "entropy") and hasattr(seed, "spawn_key"):
         return f"SeedSequence({seed.entropy}, spawn_key={seed.spawn_key})"
-    is_list = isinstance(seed, list | tuple) and all(isinstance(one, int) for one in seed)
+    is_list = isinstance(seed, list | tuple) and all(isinstance(item, int) for item in seed)
     return str(list(seed)) if is_list else None
 
 
 def witness_seeds(report: Callable[[SeedCall], None]) -> FactorContext:
-    """Report every seed that is given to a generator from here on, until the returned context ends; no bit changes."""
+    """Report every seed given to a generator until the returned context ends; this changes no bits."""
     context, watch = FactorContext("seeds", Setting()), _SeedWatch(report)
     _watch_python(context, watch)
     context.when_loaded("numpy.random", lambda module: _watch_numpy(module, context, watch))
@@ -150,7 +150,7 @@ def _watch_numpy(module: ModuleType, context: FactorContext, watch: _SeedWatch) 
         context.replace(owner, "default_rng", partial(watch.seed, "np.random.default_rng", 0))
     for owner in (module, module.mtrand):
         context.replace(owner, "seed", partial(watch.seed, "np.random.seed", 0))
-    # Both `RandomState(seed)` and `RandomState.seed` come by here.
+    # Both `RandomState(seed)` and `RandomState.seed` call this method.
     by_legacy = wrapped(module.MT19937._legacy_seeding, partial(watch.seed, "np.random.RandomState", 1))
     context.set_method(module.MT19937, "_legacy_seeding", by_legacy)
 

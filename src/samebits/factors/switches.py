@@ -1,4 +1,4 @@
-"""Factors that are settings of torch: each says what to set; remembering and undoing is here."""
+"""Base classes of factors that are settings of torch: a factor says what to set, and its undoing is done here."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from samebits.factors.context import FactorContext
 
 
 class TorchSetting(Factor):
-    """Settings of torch: made as soon as it is there, and read back whenever they are observed."""
+    """A factor made of settings of torch: set as soon as torch is loaded, and read back whenever they are observed."""
 
     @abstractmethod
     def set(self, torch: ModuleType, context: FactorContext) -> None:
-        """Pin or vary, as the context's mode says; it puts everything back when it ends."""
+        """Pin or vary the settings, as the context's mode says; the context puts everything back when it ends."""
 
     @abstractmethod
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
-        """What is in effect, and what the program has done if that is not what was pinned; empty where it holds."""
+        """Return what is in effect, and what the program did if that is not the pinned setting; else an empty text."""
 
     def treat(self, context: FactorContext) -> None:
         if context.mode != "natural":
@@ -36,12 +36,12 @@ class TorchSetting(Factor):
 
 
 class TorchFlag(TorchSetting):
-    """One flag of torch. Pinned, it stays as it is: a line of the program that sets it otherwise is witnessed instead.
+    """A factor that is one flag of torch. While it is pinned, a line that would set another value is only witnessed.
 
     Attributes:
-        flag: its place below `torch`.
-        steady: the value that repeats; varied, it is turned over.
-        words: what is in effect where it is off, and where it is on.
+        flag: its path below `torch`.
+        steady: the value to pin to, with which results repeat; varying inverts the present value.
+        words: the texts for what is in effect when the flag is off, and when it is on.
     """
 
     flag: str
@@ -59,7 +59,7 @@ class TorchFlag(TorchSetting):
             return
         if context.mode == "pinned":
             change(context, owner, name, self.steady)
-        # Every way to set it ends in one function: torch's own attribute knows it, and so does `flags()` beside it.
+        # Every way to set the flag, also `flags()`, calls the one setter that torch's attribute holds.
         switch = vars(type(owner))[name]
 
         def turn(setter: Callable[[bool], None], value: bool) -> None:
@@ -77,22 +77,22 @@ class TorchFlag(TorchSetting):
 
 
 def change(context: FactorContext, owner: object, name: str, value: object) -> None:
-    """Set an attribute that may be computed, as torch's are; what it gives now comes back when the context ends."""
+    """Set an attribute, which may be computed, as torch's are; the end of the context restores its present value."""
     context.undo.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
 
 
 def attributes(torch: ModuleType, *places: str) -> dict[str, object]:
-    """Place (`backends.cudnn.benchmark`) → value; without those that this torch does not have or refuses to tell."""
-    found = {place: answer(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
-    return {place: value for place, value in found.items() if value is not None}
+    """Return path (`backends.cudnn.benchmark`) → value, without those that this torch lacks or refuses to tell."""
+    values = {place: answer(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
+    return {place: value for place, value in values.items() if value is not None}
 
 
 def answer(ask: Callable[[], object]) -> object:
-    """What `ask` returns, None where this torch cannot say; older switches refuse to answer beside newer ones."""
+    """Return the answer of `ask`, None if this torch gives none: older switches refuse to answer next to newer ones."""
     try:
-        found = ask()
+        value = ask()
     except (RuntimeError, AttributeError, TypeError):
         return None
-    # Older switches may answer with a pair: on, and with splitting allowed.
-    return found if isinstance(found, bool | int | str) else None
+    # Older switches may answer with a pair: whether they are on, and whether splitting is allowed.
+    return value if isinstance(value, bool | int | str) else None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 
-# The clock may be treated as well: this is the real one.
+# The real clock: `time.monotonic` may be treated, too.
 from time import monotonic
 from types import FrameType, ModuleType
 from typing import Any
@@ -22,7 +22,7 @@ from samebits.factors.context import FactorContext
 from samebits.factors.patching import wrapped
 from samebits.factors.turns import TurnLock, TurnQueue, TurnRLock, Turns
 
-# What executors and pools of threads start does the work of the program's own lines.
+# Threads that executors and pools start: they run the program's own lines.
 _WORKERS = {("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")}
 _TURN = "_samebits_turn"
 
@@ -60,7 +60,7 @@ class ThreadOrder(CallFactor):
 
 
 def _start(context: FactorContext, turns: Turns | None, start: Callable[..., None], thread: threading.Thread) -> None:
-    # Behind it lies what takes the method's place, and then who starts the thread.
+    # Frame 1 is the function that replaces the method, frame 2 its caller, who starts the thread.
     if context.ended or not (_is_of_program(thread) or _is_started_by_program(sys._getframe(2))):
         return start(thread)
     mode = context.enter(context.called("threading.Thread.start"))
@@ -77,7 +77,7 @@ def _start(context: FactorContext, turns: Turns | None, start: Callable[..., Non
 
 
 def _is_started_by_program(frame: FrameType) -> bool:
-    """Whether a line of the user's starts it, or a pool of threads, all of whose threads wait for one another."""
+    """Whether the frame that starts a thread is the user's, or a pool's, all of whose threads wait for one another."""
     pools = sys.modules.get("multiprocessing.pool")
     return is_user_file(frame.f_code.co_filename) or (
         pools is not None and isinstance(frame.f_locals.get("self"), pools.ThreadPool)
@@ -85,7 +85,7 @@ def _is_started_by_program(frame: FrameType) -> bool:
 
 
 def _is_of_program(thread: threading.Thread) -> bool:
-    """Whether it runs code of the user's, whoever starts it."""
+    """Whether a thread runs code of the user's, whoever starts it."""
     run: Any = type(thread).run
     if run is threading.Thread.run or not is_user_file(run.__code__.co_filename):
         run = getattr(thread, "_target", None)
@@ -99,15 +99,15 @@ def _is_of_program(thread: threading.Thread) -> bool:
 
 
 def _take_turns(context: FactorContext) -> Turns:
-    """What threads wait for is replaced by what lets others go on meanwhile."""
-    # Of each two variants one is the other way round: two threads go first in turn.
+    """Replace everything that threads wait for by objects that let other threads run meanwhile."""
+    # Variants come in pairs, the second one mirrored: so each of two threads goes first in one of them.
     pair, is_second = divmod(max(0, context.setting.variant - 1), 2)
     turns = Turns(context.derive("schedule", pair), is_mirrored=bool(is_second))
     context.set(threading, "Lock", turns.made_for(TurnLock, "lock"))
     context.set(threading, "_allocate_lock", threading.Lock)
     context.set(threading, "RLock", turns.made_for(TurnRLock, "RLock"))
     context.set(queue, "SimpleQueue", turns.made_for(TurnQueue, "SimpleQueue"))
-    # What waits for pipes and sockets: asyncio, multiprocessing, subprocess.
+    # Selectors, by which asyncio, multiprocessing and subprocess wait for pipes and sockets.
     for kind in {selectors.DefaultSelector, selectors.PollSelector}:
         context.replace_method(kind, "select", partial(_select, turns))
     context.replace_method(threading.Thread, "_bootstrap_inner", partial(_run, turns))
@@ -120,7 +120,7 @@ def _take_turns(context: FactorContext) -> Turns:
 
 
 def _install_autograd(turns: Turns, autograd: ModuleType, context: FactorContext) -> None:
-    """Threads that train and wait for nobody, as Hogwild's do, let others go on after each backward."""
+    """Let other threads run after each backward, for threads that train without waiting, as in Hogwild."""
 
     def compute(original: Callable[..., object], *args: object, **named: object) -> object:
         result = original(*args, **named)
@@ -163,7 +163,7 @@ def _sleep(turns: Turns, sleep: Callable[[float], None], seconds: float) -> None
         turn.is_woken = False
         turns.wait(turn, left)
         left = max(0.0, end - monotonic())
-        # Else it was woken late, for a lock that it has got meanwhile.
+        # Else a late wake-up, for a lock that the thread has acquired meanwhile, has cut the sleep short.
         if turns.has_ended or not left:
             return sleep(left)
 

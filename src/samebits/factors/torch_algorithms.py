@@ -15,15 +15,15 @@ from samebits.factors.switches import TorchSetting, attributes, change
 from samebits.factors.variables import give_fixed_workspace
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
-# What torch up to 2.9 says at the first product on a GPU; the check went with pytorch/pytorch#161749.
+# The error of torch up to 2.9 at the first product on a GPU; pytorch/pytorch#161749 removed the check.
 NO_WORKSPACE = "not deterministic because it uses CuBLAS"
-# What torch computes by MKL. Up to 2024.2, which torch's wheels hold, MKL picks the kernel of each when it is first
-# called; of two threads that come at once, one may be given a less precise one, that once (pytorch/pytorch#188792).
+# Functions that torch computes by MKL. Up to 2024.2, which torch's wheels contain, MKL picks the kernel of each at its
+# first call: if two threads call at once, one may get a less precise kernel that time (pytorch/pytorch#188792).
 FIRST_CALLS = (
     *("acos", "asin", "atan", "cos", "erf", "erfc", "erfinv", "exp", "expm1", "lgamma"),
     *("log", "log10", "log1p", "log2", "sin", "sqrt", "tan", "tanh", "trunc"),
 )
-# Of an operation that formulas of ours have answered.
+# Follows the name of an operation that a formula of samebits has replaced.
 REPLACED = "replaced"
 
 
@@ -62,11 +62,11 @@ class TorchAlgorithms(TorchSetting):
         context.undo.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
         if context.mode == "pinned" and _is_before(torch, 2, 10):
             give_fixed_workspace(context)
-        # Varied, nothing may fail that does not fail by itself.
+        # When varied, nothing may fail that does not fail untreated.
         only_warns = context.mode == "varied" or context.setting.value == "warn"
         is_off = context.mode == "varied" and torch.are_deterministic_algorithms_enabled()
         torch.set_deterministic_debug_mode("default" if is_off else "warn" if only_warns else "error")
-        # From 2.10 on `use_deterministic_algorithms` tells Inductor, too, and imports it for that: half of a start.
+        # From 2.10 on `use_deterministic_algorithms` imports Inductor to set it, too, which takes half of a start.
         context.when_loaded("torch._inductor.config", lambda config: _tell(config, context, not is_off))
         change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
@@ -75,11 +75,11 @@ class TorchAlgorithms(TorchSetting):
             if context.setting.value in (None, "replace"):
                 _replace(torch, context)
             elif (ours := sys.modules.get("samebits.ops.overrides")) is not None:
-                # In a block around this one, formulas may answer.
+                # A block around this one may have put formulas in place.
                 context.undo.callback(ours.refuse())
 
     def _hold(self, torch: ModuleType, context: FactorContext) -> None:
-        """A program that switches it off, or asks for warnings, keeps deterministic kernels and gets no new error."""
+        """Keep deterministic kernels, without new errors, where the program switches them off or asks for warnings."""
 
         def turn(setter: Callable[..., None], mode: bool, *, warn_only: bool = False) -> None:
             asked = f"torch.use_deterministic_algorithms({mode}{', warn_only=True' if warn_only else ''})"
@@ -109,39 +109,39 @@ class TorchAlgorithms(TorchSetting):
         if took and context.setting.value == "replace" and not context.ended:
             from samebits.ops.overrides import taken_over
 
-            if other := taken_over():
-                return other
+            if reason := taken_over():
+                return reason
         return "" if took and context.setting.value == "warn" else super().verify(context)
 
     def explain(self, error: BaseException) -> str:
         refused = NO_DETERMINISTIC_KERNEL in str(error)
         if refused:
-            other = "" if _is_replacing() else "=replace puts a formula in its place or says why not, "
-            return f"torch-algorithms is pinned; torch-algorithms{other}=warn lets it pass"
+            option = "" if _is_replacing() else "=replace puts a formula in its place or says why not, "
+            return f"torch-algorithms is pinned; torch-algorithms{option}=warn lets it pass"
         is_late = NO_WORKSPACE in str(error)
         return "torch-algorithms is pinned, and cuBLAS needs --pin cublas-workspace with it" if is_late else ""
 
 
 def _call_first(torch: ModuleType) -> None:
-    """Have MKL pick its kernels while one thread calls it; no operations of the program, so no recording sees them."""
+    """Call MKL's functions from one thread, so that it picks its kernels; recordings do not see these calls."""
     with torch._C._DisableTorchDispatch():
         for dtype in (torch.float32, torch.float64):
-            one = torch.ones(1, dtype=dtype, device="cpu")
+            ones = torch.ones(1, dtype=dtype, device="cpu")
             for name in FIRST_CALLS:
-                getattr(torch, name)(one)
+                getattr(torch, name)(ones)
 
 
 def _replace(torch: ModuleType, context: FactorContext) -> None:
-    """Put our formulas in the place of operations that race or refuse, and count what they answer."""
-    # Whoever reads recordings imports this module without torch.
+    """Replace operations that race or refuse by formulas of samebits, and count the calls of these."""
+    # Imported here: code that reads recordings imports this module without torch.
     from samebits.ops.overrides import CannotReplaceError, forward_site, knows_of_replacements, replace
 
-    one_at_a_time = Lock()
+    lock = Lock()
 
     def heard(name: str) -> None:
         site = forward_site(name) or user_site() or waiting_site()
-        # Each device has a thread for its backward.
-        with one_at_a_time:
+        # Each device has a thread of its own for the backward.
+        with lock:
             context.replaced[name, site] += 1
 
     try:
@@ -150,8 +150,8 @@ def _replace(torch: ModuleType, context: FactorContext) -> None:
         if context.setting.value is None:
             return
         raise
-    asks = "_get_deterministic_algorithms"
-    context.set(torch._C, asks, knows_of_replacements(getattr(torch._C, asks)))
+    getter = "_get_deterministic_algorithms"
+    context.set(torch._C, getter, knows_of_replacements(getattr(torch._C, getter)))
 
 
 def _is_replacing() -> bool:

@@ -35,50 +35,50 @@ class TorchRng(GeneratorFactor):
     seeded_by = ("torch.manual_seed",)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
-        seen, torch = super().observe(context), sys.modules.get("torch")
+        observation, torch = super().observe(context), sys.modules.get("torch")
         if context is None or torch is None:
-            return seen
-        return replace(seen, value=f"{seen.value}, initial_seed() is now {torch.initial_seed()}")
+            return observation
+        return replace(observation, value=f"{observation.value}, initial_seed() is now {torch.initial_seed()}")
 
     def start(self, module: ModuleType, context: FactorContext, seed: int) -> None:
-        unused = [_Unused(one) for one in modules().values() if not one.is_initialized()]
-        for one in unused:
-            context.undo.callback(one.end)
-        # By the public names: a program that pins inside a watched run is seen to take its seed back.
+        unused = [_Unused(accelerator) for accelerator in modules().values() if not accelerator.is_initialized()]
+        for accelerator in unused:
+            context.undo.callback(accelerator.end)
+        # By the public names: where a program pins inside a watched run, the watch sees the state being restored.
         states = [(module.set_rng_state, module.get_rng_state()), *torch_states(module)[1:]]
         context.undo.callback(restore, states)
         module.manual_seed(seed)
-        for one in unused:
-            one.seed_in_turn()
+        for accelerator in unused:
+            accelerator.seed_in_turn()
 
     def watch(self, module: ModuleType, context: FactorContext) -> None:
         _TorchWatch(module, context).install()
 
 
 class _Unused:
-    """An accelerator that waits for its first use: then it does what was asked of it, in this order, and seeds last.
+    """An accelerator before its first use, when torch makes the calls queued for it in order, and seeds it last.
 
-    Seeds move to the other calls here, so that a state that the program asks for later counts, and not our seed.
+    Here the seeds are moved into the queue, so that a state that the program sets later counts, and not our seed.
     """
 
     def __init__(self, module: Any) -> None:
         self.module, self.states = module, States()
-        # As torch does it for its own devices; of what another maker keeps elsewhere, nothing is known.
+        # The names that torch uses for its own devices; where other makers keep these is unknown.
         self.calls, self.seeds = getattr(module, "_queued_calls", []), getattr(module, "_lazy_seed_tracker", None)
         self.before, self.length = {} if self.seeds is None else dict(vars(self.seeds)), len(self.calls)
         self.seed_in_turn()
-        # What it would have started from, without us.
+        # The states from which it would have started without us.
         self._later(lambda: self.states.extend(states_of(module.default_generators)))
 
     def seed_in_turn(self) -> None:
-        """The seeds that wait become the last of the calls."""
+        """Move the waiting seeds to the end of the queued calls."""
         if self.seeds is not None:
             self.calls += [call for call in self.seeds.call_order if call]
             vars(self.seeds).update(vars(type(self.seeds)()))
         self.own = self.calls[self.length :]
 
     def end(self) -> None:
-        """It starts, or goes on, from where it would have started."""
+        """Let the accelerator start, or go on, from the states from which it would have started without us."""
         if self.module.is_initialized():
             restore(self.states)
         elif self.seeds is not None and self.calls[self.length :] == self.own:
@@ -96,7 +96,7 @@ class _Unused:
 
 
 class _TorchWatch:
-    """Watches every random operation until the program has seeded; changes nothing unless a line was released."""
+    """A watch on every random operation until the program has seeded; it changes results at released lines only."""
 
     def __init__(self, torch: ModuleType, context: FactorContext) -> None:
         self.torch, self.context, self.seeding = torch, context, Seeding()
@@ -108,7 +108,7 @@ class _TorchWatch:
         self.redrawn = 0
 
     def install(self) -> None:
-        """Begin to watch, and follow the functions through which a program seeds."""
+        """Begin to watch operations, and the functions through which a program seeds."""
         self.follow()
         self.context.undo.callback(self.leave)
         for owner in (self.torch, self.torch.random):
@@ -116,7 +116,7 @@ class _TorchWatch:
                 self.context.replace(owner, name, getattr(self, name))
 
     def operation(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """Do what torch is about to do."""
+        """Run an operation of torch, and witness it if it has drawn without a seed of the program's."""
         if self.random_tag not in func.tags or self.is_seeded():
             return func(*args, **kwargs)
         before = torch_states(self.torch)
@@ -126,7 +126,7 @@ class _TorchWatch:
         return self.drawn_again(func, args, kwargs)
 
     def drawn_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        # The global streams stand where they always stand after this call; only its answer is another one.
+        # The global streams are where they always are after this call; only its result is another one.
         states = torch_states(self.torch)
         self.seed_globally(self.context.other("site", self.redrawn, bits=32))
         self.redrawn += 1
@@ -136,12 +136,12 @@ class _TorchWatch:
             restore(states)
 
     def has_drawn(self, before: States) -> bool:
-        # Attention without dropout could draw and does not; with `generator=` another generator moves.
+        # Attention without dropout could draw and does not; with `generator=` another generator advances.
         pairs = zip(before, torch_states(self.torch), strict=False)
         return any(not self.torch.equal(old, new) for (_, old), (_, new) in pairs)
 
     def is_seeded(self) -> bool:
-        # The way around our functions is `torch.default_generator.manual_seed`.
+        # `torch.default_generator.manual_seed` seeds without calling our functions.
         return self.seeding.is_done or bool(self.generator.initial_seed() != self.start)
 
     def manual_seed(self, original: Callable[..., object], seed: object) -> object:
@@ -161,7 +161,7 @@ class _TorchWatch:
         self.follow()
 
     def follow(self) -> None:
-        """Be there as long as the program has not seeded; under a mode of its own, neither leave nor come."""
+        """Stay in the mode until the program has seeded; inside a mode of the program's, neither enter nor leave."""
         if self.is_seeded():
             self.leave()
         elif not self.is_on and self.current_mode() is None:
@@ -169,14 +169,14 @@ class _TorchWatch:
             self.mode.__enter__()
 
     def leave(self) -> None:
-        """Get out of the way: a seeded program pays nothing."""
+        """Leave the mode, so that a seeded program pays nothing."""
         if self.is_on and self.current_mode() is self.mode:
             self.is_on = False
             self.mode.__exit__(None, None, None)
 
 
 def _mode_calling(operation: Callable[..., object]) -> tuple[Callable[[], Any], Any]:
-    """How to ask for the innermost dispatch mode, and one that hands every operation of torch to `operation`."""
+    """Return the getter of the innermost dispatch mode, and a mode that passes every operation to `operation`."""
     python_dispatch: Any = import_if_installed("torch.utils._python_dispatch")
 
     class EveryOperation(python_dispatch.TorchDispatchMode):  # type: ignore[misc]
@@ -191,7 +191,7 @@ def _mode_calling(operation: Callable[..., object]) -> tuple[Callable[[], Any], 
             # Under any other mode torch.compile leaves code uncompiled.
             return True
 
-        # The same, as newer versions ask it.
+        # The method's name in newer versions.
         ignore_compile_internals = is_infra_mode
 
     return python_dispatch._get_current_dispatch_mode, EveryOperation()

@@ -39,9 +39,9 @@ class TritonAutotune(CallFactor):
 def _pruned(
     context: FactorContext, original: Callable[..., Iterable[object]], /, *args: object, **kwargs: object
 ) -> object:
-    found = original(*args, **kwargs)
+    configurations = original(*args, **kwargs)
     mode = context.enter("triton.autotune")
     if mode == "natural":
-        return found
-    chosen = list(found)
-    return chosen[:1] if mode == "pinned" else chosen[-1:]
+        return configurations
+    listed = list(configurations)
+    return listed[:1] if mode == "pinned" else listed[-1:]

@@ -1,9 +1,9 @@
-"""Threads in turns: one runs at a time, and who is next depends on the program alone.
+"""A scheduler of threads that take turns: one runs at a time, and which one is next depends on the program alone.
 
-A thread keeps its turn until it has computed gradients, or waits: for a lock, for another thread, for time to pass.
-Queues, events, conditions, semaphores and executors wait for locks of `threading`, so nothing else has to be known of
-them. Time passes for sleepers with every turn, and when nobody else can go on, in the order in which they would wake:
-so who goes first does not depend on the clock. A sleep still lasts as long as it should.
+A thread keeps its turn until it has computed gradients, or waits for a lock, for another thread or for time to pass.
+Queues, events, conditions, semaphores and executors wait for locks of `threading`, so they need no code of their own.
+Sleepers wake by virtual time, in the order of their wake-up times. It advances with every turn, and jumps ahead when no
+other thread can run, so the clock does not decide who goes first. A sleep is never shorter than asked.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from os import listdir  # the order of files is none of this file's business
+from os import listdir  # not `os.listdir`, which may be patched: order does not matter here
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from types import GenericAlias
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet
 
-# A thread that has its turn and waits for what is not told here (a pipe, code of C) loses it: after so long, where
-# the process does nothing at all; and one that computes without end, after so many seconds, and as many of the
-# processor: of those, a machine with many cores has several in one second.
+# A thread that waits for something unknown to this module (a pipe, C code) loses its turn after the process has been
+# idle for so long. One that computes without end loses it after so many seconds both of time and of processor time, of
+# which many cores use several in one second.
 IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
-# The shortest sleep: time has to go on where somebody sleeps for no time at all, again and again.
+# The shortest sleep: virtual time has to advance even if a thread sleeps for 0 seconds again and again.
 TICK_SECONDS = 0.002
-# What a turn takes in the time of those who sleep, and what a backward does, or many requests.
+# How much virtual time passes in a turn, and in a backward or after many requests.
 TURN_SECONDS, WORK_SECONDS = 0.0001, 0.001
-# Where so little is missing, whoever is called sleeps on with its turn; others go back to sleep.
+# A thread woken at most so many real seconds too early sleeps on and keeps its turn; else it gives the turn up again.
 MISSING_SECONDS = 0.05
-# After so many requests in one turn others go: `while queue.empty(): pass` asks without end, and never waits.
+# After so many requests for locks in one turn, others go first: `while queue.empty(): pass` never waits, nor ends.
 MOST_ASKED = 1000
-# After so many turns of others, those who slept long enough by the clock have one, and those who are back from outside.
+# After so many turns, threads that have slept long enough by the clock, or are back from outside, become ready.
 MOST_TURNS = 100
-# How often a rank is drawn anew, where somebody could go first (Burckhardt et al., A Randomized Scheduler, 2010).
+# The chance of a new rank where another thread could go first (Burckhardt et al., A Randomized Scheduler, 2010).
 RANK_CHANGES = 0.2
 
 
 class Waking(NamedTuple):
-    """When a thread wakes by itself.
+    """The moment at which a thread wakes by itself.
 
     Attributes:
-        time: of those who sleep, in which each turn takes as long.
-        clock: of the machine.
-        turn: from which on the clock alone decides.
+        time: in virtual time, in which all turns take equally long.
+        clock: by the machine's clock.
+        turn: the number of the turn from which on the clock alone decides.
     """
 
     time: float
@@ -58,11 +58,11 @@ class Turn:
     """A thread that takes turns.
 
     Attributes:
-        number: in the order in which they were started.
-        wakes: where it waits for time to pass.
-        rank: where somebody is loose, the highest goes first.
-        is_loose: it goes by ranks, as in another schedule.
-        ended: held until the thread has ended.
+        number: its position in the order in which threads were started.
+        wakes: when it wakes by itself; None where it does not wait for time to pass.
+        rank: where any thread is loose, the ready one with the highest rank goes first.
+        is_loose: whether it is scheduled by rank, which gives another schedule.
+        ended: a lock that is held until the thread has ended.
     """
 
     def __init__(self, turns: Turns, number: int, rank: float, is_loose: bool) -> None:
@@ -72,7 +72,7 @@ class Turn:
         self.ended = TurnLock(turns)
         self.ended.hold()
         self.is_woken = self.is_inside = False
-        # Weakly: a condition drops the lock by which it was woken.
+        # Weak references: a condition drops the lock by which it was woken.
         self.held: WeakSet[TurnLock] = WeakSet()
         self.wakes: Waking | None = None
 
@@ -82,11 +82,11 @@ class Turn:
 
 
 class Turns:
-    """The threads of one process that take turns; the one that makes this is the first.
+    """The threads of one process that take turns; the thread that creates this object is the first of them.
 
     Args:
-        seed: of the schedule that loose threads follow.
-        is_mirrored: who would go first goes last.
+        seed: the seed of the schedule that loose threads follow.
+        is_mirrored: whether ranks are mirrored: the thread that would go first goes last.
     """
 
     def __init__(self, seed: int, *, is_mirrored: bool = False) -> None:
@@ -94,7 +94,7 @@ class Turns:
         self._made = 0
         self.has_ended = self.is_loose = False
         self._begin()
-        # In the new process `threading` takes a lock before it is our turn to look.
+        # In the forked child, `threading` takes a lock before `_begin` is called there.
         os.register_at_fork(before=self._stop, after_in_parent=self._resume, after_in_child=self._begin)
 
     def _stop(self) -> None:
@@ -115,7 +115,7 @@ class Turns:
         self._own = {_thread.get_ident(): self._holder}
 
     def made_for(self, kind: type[Awaited], name: str) -> type[Awaited]:
-        """What takes the place of a class of the standard library, by its name: annotations name it, too."""
+        """Return a class that replaces one of the standard library under the same name, which annotations use, too."""
         return type(name, (kind,), {"__slots__": (), "__init__": lambda made: kind.__init__(made, self)})
 
     def made(self, is_loose: bool) -> Turn:
@@ -135,19 +135,19 @@ class Turns:
             self._go_on()
 
     def give_up(self, turn: Turn) -> None:
-        """The thread could not be started, or has ended."""
+        """Remove a thread that has ended or could not be started."""
         turn.ended.release()
         with self._guard:
             self._living -= 1
             self._forget(turn)
 
     def enter(self, turn: Turn) -> None:
-        """Called in the new thread first: wait for its first turn."""
+        """Wait for the thread's first turn; a new thread calls this first."""
         self._own[_thread.get_ident()] = turn
         self._sleep(turn)
 
     def leave(self) -> None:
-        """Called in a thread last: give its turn away for good."""
+        """Give the thread's turn away for good; a thread calls this last."""
         turn = self._own.pop(_thread.get_ident(), None)
         if turn is not None:
             self.give_up(turn)
@@ -155,20 +155,20 @@ class Turns:
     def end(self) -> None:
         """Stop scheduling: release every waiting thread."""
         with self._guard:
-            self.has_ended, own = True, list(self._own.values())
+            self.has_ended, turns = True, list(self._own.values())
             self._own.clear()
-            for turn in own:
+            for turn in turns:
                 if turn is not self._holder and turn.gate.locked():
                     turn.gate.release()
 
     @property
     def mine(self) -> Turn | None:
-        """This thread, where it takes turns and is not alone; what lost its turn waits for it."""
+        """The calling thread, None where it takes no turns or is alone; a thread that lost its turn waits for one."""
         ident = _thread.get_ident()
         turn = self._own.get(ident)
         if turn is None or self._living < 2 or turn.is_inside or self._forking == ident:
             return None
-        if self._guard._is_owned():  # type: ignore[attr-defined]  # a finalizer, in the middle of what is done here
+        if self._guard._is_owned():  # type: ignore[attr-defined]  # a finalizer that interrupts this scheduler
             return None
         if turn is not self._holder:
             self._queue(turn)
@@ -181,13 +181,13 @@ class Turns:
         self._sleep(turn)
 
     def wait(self, turn: Turn, seconds: float | None = None) -> bool:
-        """Whether it was woken; else so much time has passed. Woken before, it need not wait."""
+        """Wait, unless already woken, until the thread is woken or the time is over; return whether it was woken."""
         end = None if seconds is None else monotonic() + seconds
         try:
             with self._guard:
                 if turn.is_woken:
                     return True
-                # Once: how often it lies down depends on the clock.
+                # Drawn only once: how often the thread lies down depends on the clock.
                 about = None if seconds is None else max(TICK_SECONDS, seconds)
                 about = about and about * (0.5 + self._drawn() if turn.is_loose else 1)
                 self._lie_down(turn, about, end)
@@ -199,13 +199,13 @@ class Turns:
                     with self._guard:
                         self._lie_down(turn, about, end)
                     self._sleep(turn)
-        except BaseException:  # Ctrl-C: it goes on without a turn, until it asks again
+        except BaseException:  # Ctrl-C: the thread goes on without a turn, until it asks again
             self._forget(turn)
             raise
         return turn.is_woken
 
     def _lie_down(self, turn: Turn, seconds: float | None, end: float | None) -> None:
-        """It gives up its turn, and wakes by itself after so many seconds, which the clock says are over at `end`."""
+        """Give up the turn until woken or `seconds` of virtual time are over, which by the clock is at `end`."""
         if seconds is not None and end is not None:
             turn.wakes = Waking(self._now + seconds, end, self._count + MOST_TURNS)
             self._asleep.append(turn)
@@ -227,8 +227,8 @@ class Turns:
                 self._asleep.remove(turn)
 
     def offer(self, turn: Turn, *, has_worked: bool = False) -> None:
-        """Let another thread go first: where one is loose, by rank, else after work or many requests."""
-        # Whoever forks meanwhile would leave to the new process a lock that nobody can release there.
+        """Let another thread go first: by rank where any is loose, else only after work or many requests."""
+        # If another thread forked meanwhile, the child would inherit a locked lock that nothing there can release.
         if turn.held:
             return
         self._asked += 1
@@ -237,14 +237,14 @@ class Turns:
             with self._guard:
                 self._pass_time(WORK_SECONDS)
                 self._let_back()
-        # A copy, made at once: a signal handler, or who wakes somebody, may change the queue while it is gone through.
+        # An atomic copy: a signal handler, or a thread that wakes another, may change the queue during an iteration.
         ready = tuple(self._ready)
-        is_loose = turn.is_loose or any(one.is_loose for one in ready)
+        is_loose = turn.is_loose or any(other.is_loose for other in ready)
         if ready and (self._is_outranked(turn) if is_loose else has_worked):
             self._queue(turn)
 
     def _pass_time(self, seconds: float) -> None:
-        """Who slept long enough need not wait until nobody else can go on."""
+        """Advance virtual time, and make those ready that have slept long enough even if other threads can run."""
         self._now += seconds
         self._call([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_passed_over(turn)])
 
@@ -267,7 +267,7 @@ class Turns:
 
     @contextmanager
     def outside(self, turn: Turn) -> Iterator[None]:
-        """While it waits for what is none of our locks; it comes back when nobody else can go on."""
+        """A block in which a thread waits for something that is none of our locks; after it, ready threads go first."""
         with self._guard:
             self._give(turn)
         try:
@@ -282,10 +282,10 @@ class Turns:
         return 1 - drawn if self._is_mirrored else drawn
 
     def _is_outranked(self, turn: Turn) -> bool:
-        """Whether one that is ready goes before it; a rank changes now and then, so that all orders come about."""
+        """Whether a ready thread goes before this one, whose rank changes now and then so that all orders occur."""
         if self._random.random() < RANK_CHANGES:
             turn.rank = self._drawn()
-        return any(one.rank > turn.rank for one in tuple(self._ready))
+        return any(other.rank > turn.rank for other in tuple(self._ready))
 
     def _give(self, turn: Turn, back_to: deque[Turn] | None = None) -> None:
         turn.gate.acquire(False)
@@ -296,7 +296,7 @@ class Turns:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Whoever is next, unless somebody has a turn."""
+        """Give the turn to the next thread, unless a thread has it."""
         ready = self._ready
         if self._holder is not None:
             return
@@ -306,9 +306,9 @@ class Turns:
         if not ready and self._back:
             ready.append(self._back.popleft())
         if ready:
-            known = tuple(ready)
-            if any(one.is_loose for one in known):
-                first = max(known, key=lambda one: one.rank)
+            candidates = tuple(ready)
+            if any(turn.is_loose for turn in candidates):
+                first = max(candidates, key=lambda one: one.rank)
                 ready.remove(first)
                 ready.appendleft(first)
             self._holder = ready.popleft()
@@ -316,7 +316,7 @@ class Turns:
             self._holder.gate.release()
 
     def _sleep(self, turn: Turn) -> None:
-        """Block until `turn` is scheduled, or its timeout has come."""
+        """Block until the thread has its turn, or its timeout is over."""
         turn.is_inside = True
         try:
             while not turn.gate.acquire(timeout=self._patience(turn)):
@@ -333,7 +333,7 @@ class Turns:
         return -1 if wakes is None else max(TICK_SECONDS, wakes.clock - monotonic())
 
     def _has_woken(self, turn: Turn) -> bool:
-        """Whether its time has come: nobody else can go on, and nobody wakes before it."""
+        """Take the turn if the thread's time has come, no other can run and none wakes before it; return whether."""
         with self._guard:
             if not self._is_overdue(turn) or self._holder is not None or self._ready:
                 return False
@@ -346,13 +346,13 @@ class Turns:
     def _forget(self, turn: Turn) -> None:
         with self._guard:
             self._stay_awake(turn)
-            for own in (self._ready, self._back):
-                if turn in own:
-                    own.remove(turn)
+            for queue in (self._ready, self._back):
+                if turn in queue:
+                    queue.remove(turn)
             self._give(turn)
 
     def _watch(self) -> None:
-        """Take the turn from a thread that waits for what is not told here."""
+        """Take the turn from a thread that waits for something unknown to this module, or computes without end."""
         since, count, spent, rested = monotonic(), -1, 0.0, 0.0
         while not self.has_ended:
             sleep(IDLE_SECONDS / 4)
@@ -372,22 +372,22 @@ class Turns:
 
 
 def _is_kept_waiting() -> bool:
-    """Whether another thread of this process would go on if the machine let it: by a processor, or a disk (proc(5)).
+    """Whether another thread of this process waits only for the machine: for a processor, or for a disk (proc(5)).
 
-    A machine that is busy, a disk that is slow, a process that was stopped: they are nothing that a program waits for.
+    Then the machine is busy, the disk is slow, or the process was stopped, and the program itself waits for nothing.
     """
-    own = str(_thread.get_native_id())
+    this_thread = str(_thread.get_native_id())
     with suppress(OSError):
         for task in listdir("/proc/self/task"):
             with suppress(OSError), open(f"/proc/self/task/{task}/stat", "rb") as file:
-                # The name in brackets may hold anything.
-                if task != own and file.read().rpartition(b") ")[2][:1] in (b"R", b"D"):
+                # The thread's name in brackets may contain anything, also brackets.
+                if task != this_thread and file.read().rpartition(b") ")[2][:1] in (b"R", b"D"):
                     return True
     return False
 
 
 class Awaited:
-    """What threads wait for; whoever waits lets others go on."""
+    """Something that threads wait for; a thread that waits lets others run."""
 
     __slots__ = ("_turns", "_waiting")
 
@@ -396,18 +396,18 @@ class Awaited:
         self._waiting: deque[Turn] = deque()
 
     def _await(self, turn: Turn, attempt: Callable[[], bool], seconds: float | None) -> bool:
-        """Whether an attempt succeeded before the time was over, or turns ended."""
+        """Wait until an attempt succeeds, the time is over, or scheduling ends; return whether one succeeded."""
         turns = self._turns
         while not attempt():
             turn.is_woken = False
             self._waiting.append(turn)
             try:
-                # Whoever gives it back looks at those who wait afterwards: one of the two sees the other.
+                # The releasing thread looks for waiting ones afterwards: it sees this one, or this attempt succeeds.
                 if attempt():
                     return True
                 is_woken = turns.wait(turn, seconds)
             finally:
-                with suppress(ValueError):  # whoever woke it has taken it away
+                with suppress(ValueError):  # the thread that woke it has removed it
                     self._waiting.remove(turn)
             if turns.has_ended or (not is_woken and seconds is not None):
                 return attempt()
@@ -422,7 +422,7 @@ class Awaited:
 
 
 class TurnLock(Awaited):
-    """As of `threading.Lock()`."""
+    """A replacement of `threading.Lock()`."""
 
     __slots__ = ("__weakref__", "_lock", "_owner")
 
@@ -482,7 +482,7 @@ class TurnLock(Awaited):
 
 
 class TurnRLock(TurnLock):
-    """As of `threading.RLock()`: the one beneath counts, so a signal handler may take it while its thread does."""
+    """A replacement of `threading.RLock()`: a real one inside counts, so a signal handler may take it meanwhile."""
 
     __slots__ = ()
 
@@ -499,7 +499,7 @@ class TurnRLock(TurnLock):
         self._disown()
         self._let_go()
 
-    # What a condition asks for.
+    # The methods that `threading.Condition` uses.
 
     def _is_owned(self) -> bool:
         return bool(self._lock._is_owned())
@@ -516,7 +516,7 @@ class TurnRLock(TurnLock):
 
 
 class TurnQueue(Awaited):
-    """As of `queue.SimpleQueue()`."""
+    """A replacement of `queue.SimpleQueue()`."""
 
     __slots__ = ("__weakref__", "_items")
     __class_getitem__: Any = classmethod(GenericAlias)
@@ -526,21 +526,21 @@ class TurnQueue(Awaited):
         self._items: SimpleQueue[object] = SimpleQueue()
 
     def put(self, item: object, block: bool = True, timeout: float | None = None) -> None:
-        """As of a queue without bounds: it never waits."""
+        """Add an item; a queue without bounds never waits."""
         self._items.put(item)
         self._wake()
 
     def get(self, block: bool = True, timeout: float | None = None) -> object:
         turn = self._turns.mine if block and (timeout is None or timeout >= 0) else None
-        found: list[object] = []
+        items: list[object] = []
 
         def attempt() -> bool:
             with suppress(Empty):
-                found.append(self._items.get_nowait())
-            return bool(found)
+                items.append(self._items.get_nowait())
+            return bool(items)
 
         if turn is not None and self._await(turn, attempt, timeout):
-            return found[0]
+            return items[0]
         if turn is not None and not self._turns.has_ended:
             raise Empty
         return self._items.get(block, timeout)

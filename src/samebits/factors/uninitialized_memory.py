@@ -70,19 +70,19 @@ def _install_torch(torch: ModuleType, context: FactorContext) -> None:
     is_compiling = torch.compiler.is_compiling
 
     def is_filled(memory: object) -> bool:
-        # Inside a compiled region the compiler decides what memory holds; touching it there would change the graph.
+        # Inside a compiled region the compiler decides what memory holds; filling it there would change the graph.
         if is_compiling() or not isinstance(memory, torch.Tensor) or memory.layout is not torch.strided:
             return False
         return not (memory.is_quantized or memory.is_nested or memory.device.type == "meta")
 
     def fill(memory: Any, value: int) -> None:
-        # Not an operation of the program: its recording must not see it. Other classes need their own dispatch.
+        # The recording must not see this as an operation of the program. Subclasses need their own dispatch.
         unseen = torch._C._DisableTorchDispatch() if type(memory) is torch.Tensor else nullcontext()
         with torch.no_grad(), unseen:
             try:
                 memory.fill_(value)
             except RuntimeError:
-                # The types below one byte know no numbers.
+                # Types smaller than one byte cannot be filled with a number.
                 memory.view(torch.uint8).fill_(value)
 
     for name in FUNCTIONS:
@@ -94,7 +94,7 @@ def _install_torch(torch: ModuleType, context: FactorContext) -> None:
 
 
 def _leave_torchscript(torch: ModuleType, context: FactorContext, original: object, patched: object) -> None:
-    """Let `torch.jit.script` compile the patched function to the operator: it knows functions by their identity."""
+    """Make `torch.jit.script` compile the patched function to the operator, which it finds by the function's id."""
     table = torch.jit._builtins._get_builtin_table()
     if id(original) in table:
         table[id(patched)] = table[id(original)]

@@ -1,4 +1,4 @@
-"""Factors that are environment variables, which a library reads once."""
+"""Factors that are environment variables which a library reads once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LT, LT_SIZE = "CUBLASLT_WORKSPACE_SIZE", "32768"
 
 
 class VariablesFactor(Factor):
-    """Environment variables that a library reads once.
+    """A factor made of environment variables that a library reads once.
 
     Attributes:
-        pinned: what they are set to where the user has set none.
-        varied: what they are changed to.
+        pinned: variable → the value to pin it to, unless the user has set one.
+        varied: variable → its other value.
     """
 
     scope = "environment"
@@ -30,7 +30,7 @@ class VariablesFactor(Factor):
 
     @abstractmethod
     def is_late(self) -> bool:
-        """Whether they have been read in this process."""
+        """Whether the library has read the variables in this process."""
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
         if setting.mode == "pinned":
@@ -75,9 +75,9 @@ class CpuIsa(VariablesFactor):
         if torch is None:
             return Observation("torch is not loaded", is_asked)
         capability = torch.backends.cpu.get_cpu_capability()
-        # Of the three choices torch reports the one that it made itself; its older versions say NO AVX for the default.
-        made = "default" if capability == "NO AVX" else capability.lower()
-        held = is_asked and made == os.environ["ATEN_CPU_CAPABILITY"].lower()
+        # torch reports its own choice only, not those of MKL and oneDNN; older versions say NO AVX for the default.
+        chosen = "default" if capability == "NO AVX" else capability.lower()
+        held = is_asked and chosen == os.environ["ATEN_CPU_CAPABILITY"].lower()
         reason = "" if held else "torch was imported before, and chose its kernels then"
         return Observation(capability, held, can_pin=False, reason=reason)
 
@@ -105,12 +105,12 @@ class CublasWorkspace(VariablesFactor):
     kernel_variables = (VARIABLE, LT, "TORCH_BLAS_PREFER_CUBLASLT")
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        own = environ.get(VARIABLE, "")
+        given = environ.get(VARIABLE, "")
         if setting.mode == "varied":
-            return {VARIABLE: next(value for value in reversed(VALID) if value != own), LT: "1024"}
+            return {VARIABLE: next(value for value in reversed(VALID) if value != given), LT: "1024"}
         if setting.mode == "natural":
             return {}
-        return {VARIABLE: setting.value or (own if own in VALID else VALID[0]), LT: environ.get(LT) or LT_SIZE}
+        return {VARIABLE: setting.value or (given if given in VALID else VALID[0]), LT: environ.get(LT) or LT_SIZE}
 
     def is_late(self) -> bool:
         torch = sys.modules.get("torch")
@@ -125,7 +125,7 @@ class CublasWorkspace(VariablesFactor):
 
 
 def give_fixed_workspace(context: FactorContext) -> None:
-    """Set what other pins need, where they are unset and it is not too late."""
+    """Set the workspace size that other pins need, unless a valid one is set or it is too late."""
     if os.environ.get(VARIABLE) not in VALID and not CublasWorkspace().is_late():
         context.set_environment(VARIABLE, VALID[0])
 
@@ -155,7 +155,7 @@ class InductorAutotune(VariablesFactor):
     varied: ClassVar = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
 
     def environment(self, setting: Setting, seed: int, environ: Mapping[str, str]) -> dict[str, str]:
-        # Also where the user has switched it off.
+        # Without the user's environment, to pin also where the user has switched it off.
         return super().environment(setting, seed, {})
 
     def is_late(self) -> bool:
@@ -207,7 +207,7 @@ class NcclAlgorithms(VariablesFactor):
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         given = {name: os.environ[name] for name in self.pinned if os.environ.get(name)}
-        value = ", ".join(f"{name}={own}" for name, own in given.items()) or "chosen by NCCL"
+        value = ", ".join(f"{name}={setting}" for name, setting in given.items()) or "chosen by NCCL"
         held, late = len(given) == len(self.pinned), self.is_late()
         reason = "ranks were connected before they were set" if late and not held else ""
         return Observation(value, held, can_pin=not late, reason=reason)

@@ -1,4 +1,4 @@
-"""The state of every global generator, as digests: it explains a divergence, and is not compared."""
+"""Digests of the states of all global generators: they explain a divergence, and are not compared."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _MT19937_BYTES = 2500
 
 
 def generator_states() -> dict[str, int]:
-    """Name → digest of the state, for the generators that are loaded; draws nothing."""
-    return {name: _digest_of(one) for name, one in process_generators().items()}
+    """Return name → digest of the state, for the loaded generators; this draws nothing."""
+    return {name: _digest_of(generator) for name, generator in process_generators().items()}
 
 
 def digest_of_state(generator: torch.Generator) -> int:
-    """Of any torch generator; CUDA's lies on the host (CUDAGeneratorImpl::get_state), so nothing is waited for."""
+    """Return the digest of a torch generator's state; CUDA's is on the host (CUDAGeneratorImpl::get_state): no wait."""
     with unobserved():
         state = generator.get_state()
         return raw_digest(memory(state.data_ptr(), state.nbytes))
 
 
 def default_generator(device: torch.device) -> torch.Generator | None:
-    """The one that draws on a device where none is given; None if that is unknown."""
+    """Return the generator that draws on a device where a call names none; None if it is unknown."""
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "mps":
@@ -38,7 +38,7 @@ def default_generator(device: torch.device) -> torch.Generator | None:
     module = modules().get(device.type)
     if module is None:
         return None
-    # The very first operation there may be a draw.
+    # The very first operation on the device may be a draw.
     wake(module)
     index = module.current_device() if device.index is None else device.index
     generator: torch.Generator = module.default_generators[index]
@@ -51,8 +51,8 @@ def _digest_of(generator: object) -> int:
     if generator is random:
         _, words, cached = random.getstate()
         return raw_digest(array("I", [words[-1], *words[:-1]]).tobytes()) ^ hash(cached or 0.0) & 2**64 - 1
-    numpys = sys.modules["numpy.random.mtrand"]._rand._bit_generator
-    if type(numpys).__name__ == "MT19937":
-        # `state` makes a dictionary and a copy, 60 µs; in memory the same words and the position lie side by side.
-        return raw_digest(memory(numpys.ctypes.state_address, _MT19937_BYTES))
-    return raw_digest(repr(numpys.state["state"]).encode())
+    bit_generator = sys.modules["numpy.random.mtrand"]._rand._bit_generator
+    if type(bit_generator).__name__ == "MT19937":
+        # `state` takes 60 µs for a dictionary and a copy; in memory the same words are followed by the position.
+        return raw_digest(memory(bit_generator.ctypes.state_address, _MT19937_BYTES))
+    return raw_digest(repr(bit_generator.state["state"]).encode())

@@ -1,6 +1,6 @@
-"""The generators of a process, and what can be done with any: start it from a number, ask for its state, restore it.
+"""The generators of a process, and the operations on any generator: seed it, read its state, restore its state.
 
-torch and NumPy are taken from `sys.modules`, never imported: whatever is not loaded has no generator yet.
+torch and NumPy are taken from `sys.modules`, never imported: a library that is not loaded has no generator yet.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 from samebits.accelerators.devices import modules
 
-# How to restore a generator, and the state it is to have.
+# The function that restores a generator, and the state to restore.
 States = list[tuple[Callable[[object], object], object]]
 
 _ALL = (1 << 128) - 1
 _GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
-# torch's CPU generator looks at no more of a seed (`at::CPUGeneratorImpl`); those of accelerators take a signed number.
+# torch's CPU generator uses only so many bits of a seed (`at::CPUGeneratorImpl`), accelerators' take a signed number.
 CPU_SEED_BITS, ACCELERATOR_SEED_BITS = 32, 63
 
 
 class Handle(NamedTuple):
-    """What can be done with one generator.
+    """The operations on one generator.
 
     Attributes:
-        start: begin its stream at a number of up to 128 bits; as many of them count as it has a use for.
-        state: ask for its state.
-        restore: give it a state that `state` returned.
+        start: seeds it with a number of up to 128 bits, of which it uses as many as it can.
+        state: returns its state.
+        restore: sets a state that `state` returned.
     """
 
     start: Callable[[int], object]
@@ -37,7 +37,7 @@ class Handle(NamedTuple):
 
 
 def handle_of(generator: object) -> Handle:
-    """Of a `random.Random`, a `torch.Generator`, NumPy's `RandomState`, `Generator` or bit generator.
+    """Return the handle of a `random.Random`, `torch.Generator`, or NumPy `RandomState`, `Generator` or bit generator.
 
     Python's module `random` and NumPy's `numpy.random` stand for their global generators.
     """
@@ -54,61 +54,61 @@ def handle_of(generator: object) -> Handle:
 
 
 def process_generators() -> dict[str, Any]:
-    """Name → generator, of the global ones of Python, torch (on each device in use) and NumPy that are loaded.
+    """Return name → generator, for the loaded global ones of Python, torch (on each device in use) and NumPy.
 
-    Python's and NumPy's are their modules. Names are `python`, `torch`, `numpy`, `torch cuda:0`.
+    Python's and NumPy's are given as their modules. Names are `python`, `torch`, `numpy`, `torch cuda:0`.
     """
     torch, numpy_random = sys.modules.get("torch"), sys.modules.get("numpy.random")
-    found: dict[str, Any] = {"python": random}
+    generators: dict[str, Any] = {"python": random}
     if torch is not None:
-        found["torch"] = torch.default_generator
+        generators["torch"] = torch.default_generator
     if numpy_random is not None and hasattr(numpy_random, "get_state"):
-        found["numpy"] = numpy_random
+        generators["numpy"] = numpy_random
     accelerated = {} if torch is None else accelerator_generators(torch)
-    return found | {f"torch {device}": one for device, one in accelerated.items()}
+    return generators | {f"torch {device}": generator for device, generator in accelerated.items()}
 
 
 def accelerator_generators(torch: ModuleType) -> dict[str, Any]:
-    """Device (`cuda:0`) → its default generator, of every accelerator in use; one that is not in use is not woken."""
-    found = {
+    """Return device (`cuda:0`) → its default generator, for every accelerator in use; this starts no other one."""
+    generators = {
         f"{kind}:{index}": generator
         for kind, module in modules().items()
         if module.is_initialized()
         for index, generator in enumerate(module.default_generators)
     }
     if torch.backends.mps.is_available():
-        found["mps"] = torch.mps._get_default_mps_generator()
-    return found
+        generators["mps"] = torch.mps._get_default_mps_generator()
+    return generators
 
 
 def torch_states(torch: ModuleType) -> States:
-    """The states of torch's default generators, on the CPU and on every accelerator in use."""
+    """Return the states of torch's default generators, on the CPU and on every accelerator in use."""
     return states_of((torch.default_generator, *accelerator_generators(torch).values()))
 
 
 def states_of(generators: Iterable[object]) -> States:
-    """How to restore each of them, and the state it has now."""
+    """Return the function that restores each generator, and the state it has now."""
     return [(handle.restore, handle.state()) for handle in map(handle_of, generators)]
 
 
 def restore(states: States) -> None:
-    """Every generator to the state it had."""
+    """Restore the state of every generator."""
     for to_state, state in states:
         to_state(state)
 
 
 def _of_legacy(numpy_random: ModuleType, generator: Any) -> Handle:
-    """The handle of a `RandomState`, or of the module whose functions are those of the global one."""
+    """Return the handle of a `RandomState`, or of the module, whose functions are those of the global one."""
     is_global = generator is numpy_random
 
     def start(word: int) -> None:
-        # The global one takes 32 bits as one number, in 1.6 µs instead of 8.5 for four.
+        # The global one is seeded with one number of 32 bits, in 1.6 µs instead of 8.5 for four numbers.
         seed = word & 0xFFFFFFFF if is_global else [word >> shift & 0xFFFFFFFF for shift in (0, 32, 64, 96)]
         kind = type((numpy_random.mtrand._rand if is_global else generator)._bit_generator)
         if kind is numpy_random.MT19937:
             generator.seed(seed)
         else:
-            # It takes a whole state only, and `numpy.random.seed` would leave the Gaussian kept for the next call.
+            # Other kinds take a whole state only; `numpy.random.seed` would keep the Gaussian saved for the next call.
             generator.set_state({**kind(seed).state, "has_gauss": 0, "gauss": 0.0})
 
     # The whole state: the bit generator's alone leaves out that Gaussian.
@@ -120,7 +120,7 @@ def _of_bit_generator(generator: Any) -> Handle:
 
     def start(word: int) -> None:
         if kind.__name__ in ("PCG64", "PCG64DXSM"):
-            # A tenth of the time that a new one takes; any state will do, and any odd increment.
+            # A tenth of the time that a new generator takes; any state and any odd increment are valid.
             state = {"state": word, "inc": word * _GOLDEN & _ALL | 1}
             generator.state = {"bit_generator": kind.__name__, "state": state, "has_uint32": 0, "uinteger": 0}
         else:

@@ -1,7 +1,7 @@
 """A state as plain data: tensors, numbers, strings, lists and dicts, which any loader of tensors reads back.
 
-`torch.load(weights_only=True)` takes nothing else, and `torch.distributed.checkpoint` turns every key into a string; so
-whatever is something else is packed into a dict with a single key that says what it was: `{"<tuple>": [1, 2]}`.
+`torch.load(weights_only=True)` takes nothing else, and `torch.distributed.checkpoint` turns every key into a string. So
+any other value is packed into a dict whose first key says what it was: `{"<tuple>": [1, 2]}`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Functions = Mapping[str, Callable[..., object]]
 
 _PLAIN = (bool, float, str, type(None))
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
-# What a number in a pickle may be without becoming a long one, and what a 64-bit reader takes.
+# Integers below it are no long ones in a pickle, and fit into 64 bits for other readers.
 _SMALL = 1 << 63
 
 
 class PackingError(ValueError):
-    """A value that is no state.
+    """A value that cannot be packed or unpacked.
 
     Attributes:
-        way: where it lies, as `state.0.momentum`.
-        reason: what it is.
+        way: the path to the value, such as `state.0.momentum`.
+        reason: why it cannot.
     """
 
     def __init__(self, way: str, reason: str) -> None:
@@ -38,15 +38,15 @@ class PackingError(ValueError):
 
 
 def pack(value: Any, way: str = "") -> Any:
-    """The same as plain data; tensors stay the very same tensors.
+    """Return a value as plain data; tensors are not copied.
 
     Args:
         value: tensors, numbers, text, NumPy's arrays, and lists, tuples, dicts, sets and the like of them. Functions
-            are packed by their names: they are code, and are found again in what a state is unpacked for.
-        way: where it lies, for the error.
+            are code, so they are packed as their names, by which `unpack` finds them again.
+        way: the path to the value, for the error.
 
     Raises:
-        PackingError: something else is in it.
+        PackingError: the value contains anything else.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -63,15 +63,15 @@ def pack(value: Any, way: str = "") -> Any:
 
 
 def unpack(plain: object, functions: Functions | None = None, copies: bool = False) -> Any:
-    """What `pack` made plain data of.
+    """Return the value that `pack` turned into plain data.
 
     Args:
         plain: the data.
-        functions: by their names, those that may stand in it.
-        copies: give tensors of their own, that whoever gets them may write to.
+        functions: name → function, for the functions that the data may contain.
+        copies: whether to copy tensors, so that the caller may write to them.
 
     Raises:
-        PackingError: a function that is not known, or no data of `pack`.
+        PackingError: a function is unknown, or the data was not made by `pack`.
     """
     if isinstance(plain, torch.Tensor):
         return plain.clone() if copies else plain
@@ -91,7 +91,7 @@ def unpack(plain: object, functions: Functions | None = None, copies: bool = Fal
 
 
 def leaves(plain: object, way: str = "") -> Iterator[tuple[str, Any]]:
-    """Way and value of everything in packed data that is not a dict or a list, or an empty one."""
+    """The paths and values of all leaves of packed data, which are neither dict nor list, or an empty one."""
     if isinstance(plain, dict) and plain:
         for key, item in plain.items():
             yield from leaves(item, f"{way}.{key}" if way else key)
@@ -103,7 +103,7 @@ def leaves(plain: object, way: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def functions_in(value: object) -> dict[str, Callable[..., object]]:
-    """The functions in a state, by name."""
+    """Return the functions in a state, by name."""
     if isinstance(value, Mapping):
         items: Iterable[object] = value.values()
     elif isinstance(value, (list, tuple)):
@@ -166,7 +166,7 @@ def _tensor_of(data: bytes) -> torch.Tensor:
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
-    """The bytes of a tensor, wherever it lies."""
+    """Return the bytes of a tensor on any device."""
     host = tensor.cpu().contiguous()
     return bytes(memory(host.data_ptr(), host.nbytes)) if host.nbytes else b""
 

@@ -1,4 +1,4 @@
-"""Generators that objects hold: found by walking whatever a dataset, its transforms and its functions can reach."""
+"""A search for the generators that objects hold, through all that a dataset, its transforms and functions reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch
 
 from samebits.base.sites import is_user_file
 
-# Further in, a container holds data: a million file names are not searched for generators.
+# A container with more items holds data, such as a million file names: only the first items are searched.
 ITEMS_LOOKED_AT = 10_000
 OBJECTS_LOOKED_AT = 100_000
 
@@ -30,55 +30,55 @@ _PLAIN_CONTAINERS = (*_CONTAINERS, OrderedDict)
 
 
 def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -> list[tuple[str, object]]:
-    """The generators that can be reached, each under the first way that leads to it.
+    """Return the generators that can be reached from the roots, each with the first path that leads to it.
 
-    Looked through: attributes, slots, items of lists, tuples and dicts, what a partial or a method is bound to, and for
-    functions (also those of the objects' classes) their closures, defaults and, where they are the user's, the globals
-    that they name. Not looked through: what libraries keep in their modules and classes, sets, which have no order,
-    and items beyond the first ten thousand of a container.
+    The search follows attributes, slots, items of lists, tuples and dicts, the objects bound in partials and methods,
+    and for functions (also those of the objects' classes) their closures, defaults and, where they are the user's, the
+    globals that they name. It does not follow the contents of libraries' modules and classes, sets, which have no
+    order, and items beyond the first ten thousand of a container.
 
     Args:
-        roots: name and object; the names begin the ways.
-        beside: objects that are not looked into.
+        roots: name and object; paths begin with the name.
+        beside: objects that are not searched.
 
     Returns:
-        Way (`dataset.transform.rng`) and generator: `random.Random`, NumPy's `Generator`, `RandomState` and bit
-        generators, `torch.Generator`. Ways are the same in every process that holds the same objects.
+        Path (`dataset.transform.rng`) and generator: `random.Random`, NumPy's `Generator`, `RandomState` and bit
+        generators, `torch.Generator`. Paths are the same in every process that holds the same objects.
     """
     return _Search(beside).run(roots)
 
 
 def is_keyable(generator: object) -> bool:
-    """Whether it can be seeded; the operating system's cannot."""
+    """Whether a generator can be seeded; the operating system's cannot."""
     return not isinstance(generator, random.SystemRandom)
 
 
 def generator_types() -> tuple[type, ...]:
-    """The classes of generators of all libraries that are loaded."""
+    """Return the generator classes of all libraries that are loaded."""
     numpy_random = sys.modules.get("numpy.random")
-    own = (random.Random, torch.Generator)
+    classes = (random.Random, torch.Generator)
     if numpy_random is None:
-        return own
-    return (*own, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
+        return classes
+    return (*classes, numpy_random.Generator, numpy_random.RandomState, numpy_random.BitGenerator)
 
 
 class _Search:
     def __init__(self, beside: Iterable[object]) -> None:
         self.wanted = generator_types()
-        # Of each type asked once a search, and no longer kept than that.
+        # Computed once for each type, and kept only as long as the search.
         self.is_closed: Callable[[type], bool] = cache(_is_closed)
         self.slots: Callable[[type], list[tuple[str, str]]] = cache(_slots)
-        # Objects are kept while their ids are.
-        self.known: dict[int, object] = {id(one): one for one in beside}
+        # The objects are kept alive as long as their ids are used.
+        self.known: dict[int, object] = {id(excluded): excluded for excluded in beside}
         self.found: dict[str, object] = {}
-        # What holds data comes last: a search that has to stop has seen every transform by then.
+        # Containers, which hold data, come last: so a search that stops early has seen every transform.
         self.objects: deque[tuple[str, object]] = deque()
         self.containers: deque[tuple[str, object]] = deque()
 
     def run(self, roots: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
-        """Everything that is found from there."""
-        for path, one in roots:
-            self.meet(path, one)
+        """Return everything that is found from the roots."""
+        for path, reached in roots:
+            self.meet(path, reached)
         while self.objects or self.containers:
             if len(self.known) > OBJECTS_LOOKED_AT:
                 warnings.warn(
@@ -87,15 +87,15 @@ class _Search:
                     stacklevel=2,
                 )
                 break
-            path, one = self.objects.popleft() if self.objects else self.containers.popleft()
-            for step, inner in self.inside(one):
+            path, reached = self.objects.popleft() if self.objects else self.containers.popleft()
+            for step, inner in self.inside(reached):
                 if id(inner) not in self.known:
                     self.meet(path + step, inner)
         return list(self.found.items())
 
     def meet(self, path: str, one: object) -> None:
-        """Note a generator, and what is to be looked into later."""
-        # Not isinstance: that would ask the object what it is, and a proxy of something gone would raise.
+        """Note a generator, or queue an object that is to be searched later."""
+        # Not isinstance, which asks the object for its class: a proxy of a deleted object would raise.
         kind = type(one)
         if self.is_closed(kind) or id(one) in self.known or (kind in _PLAIN_CONTAINERS and self.holds_values_only(one)):
             return
@@ -109,7 +109,7 @@ class _Search:
             self.objects.append((path, one))
 
     def holds_values_only(self, one: Any) -> bool:
-        """Whether it is nothing, numbers and text, or what datasets are made of, files with their classes."""
+        """Whether a container holds only numbers and text, or many lists of these, such as files with their classes."""
         items = one.values() if isinstance(one, dict) else one
         inner = set(map(type, itertools.islice(items, ITEMS_LOOKED_AT)))
         pairs = inner & {list, tuple}
@@ -119,13 +119,13 @@ class _Search:
             return True
         if len(items) <= 8:
             return False
-        found = (one for one in itertools.islice(items, ITEMS_LOOKED_AT) if type(one) in pairs)
-        within = itertools.chain.from_iterable(found)
+        nested = (item for item in itertools.islice(items, ITEMS_LOOKED_AT) if type(item) in pairs)
+        within = itertools.chain.from_iterable(nested)
         kinds = set(map(type, itertools.islice(within, 8 * ITEMS_LOOKED_AT)))
         return all(map(self.is_closed, kinds)) and next(within, None) is None
 
     def inside(self, one: Any) -> Iterable[tuple[str, object]]:
-        """What an object holds, and how it is reached from there."""
+        """Return the objects that an object holds, each with the step that leads to it."""
         kind = type(one)
         if kind in _CONTAINERS:
             return _items(one, kind)
@@ -133,55 +133,55 @@ class _Search:
             if issubclass(kind, special):
                 return look(one)
         attributes = [*self.attributes(one, kind), (".<class>", kind)]
-        # There are hundreds of modules, and they hold nothing in any other way.
+        # A network has hundreds of modules, which hold objects in attributes only.
         is_module = issubclass(kind, torch.nn.Module) and not issubclass(kind, _CONTAINERS)
         return attributes if is_module else itertools.chain(_items(one, kind), attributes)
 
     def attributes(self, one: object, kind: type) -> list[tuple[str, object]]:
-        """The attributes of an object, in its dictionary and in slots."""
-        found = []
+        """Return the attributes of an object, from its dictionary and its slots."""
+        steps = []
         for name in ("func", "args", "keywords") if kind.__name__ == "partial" else ():
-            found.append((f".{name}", getattr(one, name, None)))
+            steps.append((f".{name}", getattr(one, name, None)))
         try:
-            own = object.__getattribute__(one, "__dict__")
+            held = object.__getattribute__(one, "__dict__")
         except (AttributeError, ReferenceError):
-            own = {}
-        if isinstance(own, dict):
+            held = {}
+        if isinstance(held, dict):
             is_closed = self.is_closed
             if issubclass(kind, torch.nn.Module):
-                # A module's parameters are tensors; its children are what may hold anything.
-                found += [(f".{name}", child) for name, child in own.get("_modules", {}).items()]
-                own = {name: own[name] for name in own if name not in ("_modules", "_parameters", "_buffers")}
-            # Most attributes are numbers and texts, and of modules a dozen dicts without a hook: here the time goes.
-            found += [
+                # A module's parameters and buffers are tensors; only its children may hold other objects.
+                steps += [(f".{name}", child) for name, child in held.get("_modules", {}).items()]
+                held = {name: held[name] for name in held if name not in ("_modules", "_parameters", "_buffers")}
+            # Most attributes are numbers and text, and in modules a dozen dicts without hooks: skipping them is quick.
+            steps += [
                 (f".{name}", value)
-                for name, value in own.items()
+                for name, value in held.items()
                 if not is_closed(type(value)) and (type(value) is not OrderedDict or value)
             ]
         for name, stored in self.slots(kind):
             with suppress(AttributeError, ReferenceError):
-                found.append((f".{name}", object.__getattribute__(one, stored)))
-        return found
+                steps.append((f".{name}", object.__getattribute__(one, stored)))
+        return steps
 
 
 def _is_closed(kind: type) -> bool:
-    """Whether nothing is held by objects of a type."""
+    """Whether objects of a type are closed to the search."""
     return issubclass(kind, _CLOSED) or kind in (set, frozenset)
 
 
 def _slots(kind: type) -> list[tuple[str, str]]:
-    """Names of attributes that are in no dictionary, as they are shown and as they are stored."""
-    found = []
+    """Return the names of a type's slots, as they are shown and as they are stored."""
+    names = []
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             is_private = name.startswith("__") and not name.endswith("__")
-            found.append((name, f"_{base.__name__.lstrip('_')}{name}" if is_private else name))
-    return found
+            names.append((name, f"_{base.__name__.lstrip('_')}{name}" if is_private else name))
+    return names
 
 
 def _items(one: Any, kind: type) -> Iterator[tuple[str, object]]:
-    # By the plain types' own methods: those of a subclass may read files, or draw.
+    # With the methods of the plain types: those of a subclass may read files, or draw.
     if issubclass(kind, dict):
         for key, item in itertools.islice(dict.items(one), ITEMS_LOOKED_AT):
             if issubclass(type(key), str | int | tuple):
@@ -231,7 +231,7 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
 
 
 def _names_in(code: CodeType) -> list[str]:
-    """Names of a function's code and of the functions and comprehensions within it."""
+    """Return the names in a function's code, and in that of functions and comprehensions within it."""
     inner = [name for constant in code.co_consts if hasattr(constant, "co_names") for name in _names_in(constant)]
     return list(dict.fromkeys([*code.co_names, *inner]))
 
@@ -243,7 +243,7 @@ def _is_users(module: ModuleType | None) -> bool:
     )
 
 
-# What looks into objects that are no ordinary ones.
+# Type → the function that looks into its objects, where these are not searched by items and attributes.
 _LOOKS: dict[type, Callable[[Any], Iterable[tuple[str, object]]]] = {
     ModuleType: lambda _: (),
     FunctionType: _of_function,

@@ -1,6 +1,6 @@
-"""The state of every generator: the process's own and those that objects hold, as plain data and back.
+"""The states of all generators, the process's own and those that objects hold, as plain data and back.
 
-Names are those of `process_generators` and, for generators that objects hold, the ways to them (`loader.dataset.rng`).
+Names are those of `process_generators` and, for generators that objects hold, the paths to them (`loader.dataset.rng`).
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from samebits.rng.search import find_generators, is_keyable
 
 
 class UnfitStateError(ValueError):
-    """A state that is not one of the generator it was to be given to."""
+    """A state that does not fit the generator to which it was to be restored."""
 
 
 def every_generator(*roots: tuple[str, object], beside: tuple[object, ...] = ()) -> dict[str, Any]:
-    """Name → generator, of the process's own and of those that objects hold.
+    """Return name → generator, for the process's own generators and those that objects hold.
 
     Args:
         roots: name and object.
-        beside: objects that are not looked into.
+        beside: objects that are not searched.
     """
-    own = process_generators()
-    held_globals = [random.__dict__["_inst"], *own.values()]
-    if "numpy" in own:
-        held_globals.append(own["numpy"].mtrand._rand)
+    of_process = process_generators()
+    held_globals = [random.__dict__["_inst"], *of_process.values()]
+    if "numpy" in of_process:
+        held_globals.append(of_process["numpy"].mtrand._rand)
     held = find_generators(*roots, beside=(*held_globals, *beside))
-    return own | {way: one for way, one in held if is_keyable(one)}
+    return of_process | {way: generator for way, generator in held if is_keyable(generator)}
 
 
 def wake_owner(name: str) -> None:
-    """Begin to use what a generator of the process belongs to, where it is there: NumPy, or a device."""
+    """Import NumPy, or start to use a device if it is available, whichever a generator of the process belongs to."""
     kind = name.removeprefix("torch ").partition(":")[0]
     if name == "numpy":
         import numpy.random  # noqa: F401
-    elif kind in (found := modules()) and found[kind].is_available():
-        wake(found[kind])
+    elif kind in (by_kind := modules()) and by_kind[kind].is_available():
+        wake(by_kind[kind])
 
 
 def packed_state(generator: object) -> dict[str, Any]:
-    """The state of one generator, as plain data."""
+    """Return the state of a generator as plain data."""
     state: Any = handle_of(generator).state()
     if isinstance(state, torch.Tensor):
         return {"kind": "torch", "state": state}
@@ -59,10 +59,10 @@ def packed_state(generator: object) -> dict[str, Any]:
 
 
 def restoring(generator: object, packed: Any) -> Callable[[], object]:
-    """What gives a generator a state that `packed_state` returned; calling this restores nothing yet.
+    """Return a function that restores a state of `packed_state` to a generator; nothing is restored before its call.
 
     Raises:
-        UnfitStateError: the state is of a generator of another kind.
+        UnfitStateError: the data is no generator state, or one of another kind or size.
     """
     handle, live = handle_of(generator), packed_state(generator)
     state = _unpacked(packed)

@@ -1,19 +1,19 @@
-"""The digest of a tensor: 64 bits that are equal when dtype, shape and every bit are.
+"""The digest of a tensor: 64 bits that are equal if dtype, shape and every bit are equal.
 
     digest    salt + d, modulo 2⁶⁴
     salt      BLAKE2b, 8 bytes little-endian, person "samebits.digest", of "float32[2, 3]" (dtype, shape)
     d         64 bits that depend on every one of the row-major bytes
 
-What `d` is depends on where the tensor lies. Either way it is exact, and fixed for ever, because lockfiles hold it.
+How `d` is computed depends on the device. Either way it is exact, and never changes, because lockfiles contain it.
 
-On the CPU `d` is the XXH3 of the bytes (64 bits, seed 0), which reads as fast as memory gives; in an interpreter
-without the package `xxhash` it is their BLAKE2b (8 bytes, little-endian). A recording says which (`DIGEST`), and
-recordings that say different things are never compared.
+On the CPU `d` is the XXH3 of the bytes (64 bits, seed 0), which is as fast as memory; in an interpreter without the
+package `xxhash` it is their BLAKE2b (8 bytes, little-endian). A recording says which it is (`DIGEST`), and recordings
+that say different things are never compared.
 
-Elsewhere the device must not be waited for, and many threads read at once, so `d` is a sum, defined completely enough
-to compute it again with NumPy (`tests/bits/definition.py` does). Arithmetic is modulo 2⁶⁴:
+On an accelerator the device must not be waited for, and many threads read at once, so `d` is a sum. It is defined
+completely, so that NumPy can compute it again (`tests/bits/definition.py` does). Arithmetic is modulo 2⁶⁴:
 
-    w[0] … w[n-1]   the bytes as little-endian 4-byte words, the last one filled up with zeros, each with its sign
+    w[0] … w[n-1]   the bytes as signed little-endian 4-byte words, the last one padded with zeros
     k[i]            an odd key: table[i % 4096] · row[i // 4096]
     d               k[0]·w[0] + … + k[n-1]·w[n-1]
 
@@ -22,21 +22,21 @@ to compute it again with NumPy (`tests/bits/definition.py` does). Arithmetic is 
 
 Integers modulo 2⁶⁴ may be added in any order, so the sum does not depend on the number of threads or on the kernel.
 
-Why words of 4 bytes and not of 8: a product modulo 2⁶⁴ never moves a bit down, so the top bit of an 8-byte word
-reaches only the top bit of the sum, and there any two odd keys cancel: float64 `x` and `-x` of even length would share
-a digest. Words of half the width leave 32 bits above every bit.
+Words have 4 bytes, not 8, because a product modulo 2⁶⁴ never moves a bit down: the top bit of an 8-byte word reaches
+only the top bit of the sum, where any two odd keys cancel, so float64 `x` and `-x` of even length would share a digest.
+Words of half the width leave 32 bits above every bit.
 
-What they promise: of the sum, that a change confined to one word is always seen; any other two tensors of one dtype and
-shape share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which any of their words
-differ: 2⁻⁶³ as a rule, 2⁻³² in the worst that float32 and float64 do (nothing but signs differ). Of XXH3, a chance of
-2⁻⁶⁴, as far as its authors' tests and ours show; it has no proof. Neither is a cryptographic hash: one can deliberately
+Guarantees: the sum always shows a change that is confined to one word. Any other two tensors of one dtype and shape
+share a sum with a chance, over the keys, of about 2⁻⁽⁶³⁻ᵛ⁾, where v is the lowest bit in which any of their words
+differ: 2⁻⁶³ as a rule, 2⁻³² in the worst case of float32 and float64 (only signs differ). For XXH3 the chance is 2⁻⁶⁴,
+as far as its authors' tests and ours show; there is no proof. Neither is a cryptographic hash: one can deliberately
 construct two tensors that share a digest.
 
 So one tensor has two digests, one on the CPU and one on an accelerator. Runs of one script on one machine put the same
-tensor in the same place, and compare like with like; a run on the CPU and one on a GPU are different everywhere.
+tensor on the same device, so like is compared with like; a run on the CPU and one on a GPU differ everywhere.
 
-What is made of several tensors (sparse, quantized, nested, mkldnn, DTensor, other wrappers) has the BLAKE2b of its
-parts' digests; of a DTensor only the local part counts.
+A tensor made of several tensors (sparse, quantized, nested, mkldnn, DTensor, other wrappers) has the BLAKE2b of the
+digests of its parts; of a DTensor only the local part counts.
 """
 
 from __future__ import annotations
@@ -57,46 +57,46 @@ from samebits.bits.digest.sums import Sum, on_host, sums_of
 from samebits.bits.digest.unseen import unobserved
 from samebits.bits.raw import MASK_64, RAW_DIGEST
 
-# What a recording says of its digests: those of another definition are not compared with them.
+# The definition of digests that a recording names; digests of different definitions are not compared.
 DIGEST = f"{RAW_DIGEST}, sums 2"
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _HALF_WORD, _SINGLE = struct.Struct("<i"), struct.Struct("<f")
 
 
 def digest(tensor: Tensor) -> int:
-    """The tensor's digest, an unsigned 64-bit integer.
+    """Return the tensor's digest, an unsigned 64-bit integer.
 
     >>> digest(torch.tensor([0.0])) == digest(torch.tensor([-0.0]))
     False
-    >>> digest(torch.ones(2, 3).t()) == digest(torch.ones(3, 2))    # how it lies in memory does not count
+    >>> digest(torch.ones(2, 3).t()) == digest(torch.ones(3, 2))    # strides do not count
     True
     """
     return digests([tensor])[0]
 
 
 def digests(tensors: Sequence[Tensor]) -> list[int]:
-    """The tensors' digests, in order; one call for many tensors costs far less than many calls.
+    """Return the tensors' digests, in order; one call for many tensors costs far less than many calls.
 
-    Nothing is disturbed: no draws, no version counters, no autograd, no threads, unseen by every mode of the user.
+    Nothing is disturbed: no draws, no version counters, no autograd, no threads, and no mode of the user sees it.
 
     Raises:
-        NotEvidenceError: if one of them is no evidence (`is_evidence`).
+        NotEvidenceError: one of them is no evidence (`is_evidence`).
     """
     return pending(tensors).result()
 
 
 def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None) -> Pending:
-    """The digests of what the tensors hold now, on accelerators without waiting for them.
+    """Return the digests of what the tensors hold now, without waiting for accelerators.
 
-    Work is queued on the current stream and nothing is copied to the host; `Pending.result()` does that, one copy for
-    each device. On the CPU everything is computed at once.
+    Work is queued on the current stream and nothing is copied to the host; `Pending.result()` does that, with one copy
+    for each device. On the CPU everything is computed at once.
 
     Args:
-        tensors: whose digests.
-        found: what `found_at_once` has found of them already.
+        tensors: the tensors to digest.
+        found: the result of `found_at_once` for these tensors, if there is one.
 
     Raises:
-        NotEvidenceError: if one of them is no evidence (`is_evidence`).
+        NotEvidenceError: one of them is no evidence (`is_evidence`).
     """
     with unobserved():
         found = found or host_digests(tensors)
@@ -111,37 +111,37 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
 
 
 def _begun(tensors: Sequence[Tensor], found: Sequence[int | None]) -> tuple[list[int], list[Sum]] | None:
-    """Digests as far as they are found, salts for the others, and the sums to be added; None if one is made of several.
+    """Return the digests found so far, with salts in place of the others, and the sums to be added to these.
 
-    None as well where one holds no bits: what it is made of has none.
+    None if a tensor is made of several tensors, or holds no bits itself.
     """
-    known, there = list(found), dict[torch.device, list[int]]()
+    digests_so_far, by_device = list(found), dict[torch.device, list[int]]()
     try:
         for number, tensor in enumerate(tensors):
-            if known[number] is not None:
+            if digests_so_far[number] is not None:
                 continue
             plain = salt_and_size(tensor.__class__, tensor.dtype, tensor.shape, tensor.layout)
             if plain is None or (tensor.data_ptr() < LOW_ADDRESS and not holds_bits(tensor)):
                 return None
-            known[number] = plain[0]
-            there.setdefault(tensor.device, []).append(number)
+            digests_so_far[number] = plain[0]
+            by_device.setdefault(tensor.device, []).append(number)
     except (RuntimeError, TypeError):  # nested and uninitialized tensors have no shape, wrappers no address
         return None
     sums = list[Sum]()
-    for numbers in there.values():
+    for numbers in by_device.values():
         order, values = sums_of([tensors[number] for number in numbers])
         sums.append(([numbers[position] for position in order], values))
-    return cast("list[int]", known), sums
+    return cast("list[int]", digests_so_far), sums
 
 
 def found_at_once(things: Sequence[object]) -> list[int | None]:
-    """The digest of each plain tensor on the CPU; None for whatever else there is, evidence or not."""
+    """Return the digest of each plain tensor on the CPU, and None for anything else, evidence or not."""
     with unobserved():
         return host_digests(things)
 
 
 def is_evidence(tensor: object) -> bool:
-    """Whether there are bits to digest: not so for meta, fake, functional and transformed tensors and freed storage."""
+    """Whether there are bits to digest: meta, fake, functional, transformed tensors and freed storage have none."""
     try:
         with torch._C.DisableTorchFunction():
             if Tensor.data_ptr(tensor) >= LOW_ADDRESS:  # type: ignore[arg-type]
@@ -155,8 +155,8 @@ def is_evidence(tensor: object) -> bool:
 class Pending:
     """Digests that may still be under way; `result()` waits for them.
 
-    What is found already stands in `_found`, salts where a sum is still to be added. `_are_single`: what comes are no
-    sums, but the bits of numbers in single precision.
+    `_found` holds the finished digests, and a salt where a sum is still to be added. `_are_single`: the values to come
+    are no sums, but the bits of numbers in single precision.
     """
 
     _found: list[int]
@@ -171,63 +171,63 @@ class Pending:
         return any(value.device.type != "cpu" for _, value in self._sums)
 
     def result(self) -> list[int]:
-        """The digests, in the order of the tensors."""
+        """Return the digests, in the order of the tensors."""
         return results([self])[0]
 
 
 def results(waiting: Sequence[Pending]) -> list[list[int]]:
-    """The digests of many calls at once: one copy brings all that is on one device."""
-    found = [list(some._found) for some in waiting]
+    """Return the digests of many calls at once, with one copy for all that is on one device."""
+    digests_by_call = [list(call._found) for call in waiting]
     sums = [
-        ([(number, position) for position in positions], there)
-        for number, some in enumerate(waiting)
-        for positions, there in some._sums
+        ([(number, position) for position in positions], values)
+        for number, call in enumerate(waiting)
+        for positions, values in call._sums
     ]
     with unobserved():
-        for some in waiting:
-            for event in some._events:
+        for call in waiting:
+            for event in call._events:
                 event.synchronize()
         for (number, position), value in on_host(sums):
-            number_there = _doubled(value) if waiting[number]._are_single else value
-            found[number][position] = (found[number][position] + number_there) & MASK_64
+            addend = _doubled(value) if waiting[number]._are_single else value
+            digests_by_call[number][position] = (digests_by_call[number][position] + addend) & MASK_64
     return [
-        own if some._tree is None else [_combined(node, own) for node in some._tree]
-        for some, own in zip(waiting, found, strict=True)
+        call_digests if call._tree is None else [_combined(node, call_digests) for node in call._tree]
+        for call, call_digests in zip(waiting, digests_by_call, strict=True)
     ]
 
 
 def _leaves(
     tensors: Sequence[Tensor], found: Sequence[int | None]
 ) -> tuple[list[Tensor], list[int | None], list[Index]]:
-    """What the tensors are made of, the digests of that which lies on the CPU, and which belongs to which."""
+    """Return the parts of the tensors, the digests of parts on the CPU, and which parts belong to which tensor."""
     leaves: list[Tensor] = []
     found_of_leaves: list[int | None] = []
     tree = []
-    for tensor, known in zip(tensors, found, strict=True):
+    for tensor, tensor_digest in zip(tensors, found, strict=True):
         tree.append(flattened(tensor, leaves))
         parts = leaves[len(found_of_leaves) :]
-        found_of_leaves.extend(host_digests(parts) if known is None else [known])
+        found_of_leaves.extend(host_digests(parts) if tensor_digest is None else [tensor_digest])
     return leaves, found_of_leaves, tree
 
 
 def _events(sums: list[Sum]) -> list[object]:
-    """Of every device, that its stream has come here: the result may be asked for on another stream.
+    """Record an event on the stream of every device, because the result may be fetched on another stream.
 
-    Of the devices that the sums lie on, not of the current one: a rank that never calls `set_device` would wait for
-    nothing, and make a context on the first device besides.
+    These are the devices of the sums, not the current one: a rank that never calls `set_device` would wait for nothing,
+    and also create a context on the first device.
     """
     streams = map(current_stream, dict.fromkeys(value.device for _, value in sums))
     return [stream.record_event() for stream in streams if stream is not None]
 
 
 def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
-    """Real tensors of one element as they are: 64 bits of each as a double. On an accelerator nothing is waited for."""
+    """Return real tensors of one element as the 64 bits of a double each; accelerators are not waited for."""
     with unobserved():
         if all(tensor.device.type == "cpu" for tensor in tensors):
             return [int(_WORD.unpack(_DOUBLE.pack(tensor.item()))[0]) for tensor in tensors]
         are_single = not all(map(_has_doubles, tensors))
         real, whole = (torch.float32, torch.int32) if are_single else (torch.float64, torch.int64)
-        # A view of the program's tensor would show what it holds later.
+        # Copies: a view of the program's tensor would show later changes.
         copies = (tensor.detach().to(real, copy=True) for tensor in tensors)
         words = [copy.reshape(1).view(whole).to(torch.int64) for copy in copies]
         sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
@@ -240,7 +240,7 @@ def _has_doubles(tensor: Tensor) -> bool:
 
 
 def _doubled(single: int) -> int:
-    """The bits of the same number in double precision."""
+    """Return the double-precision bits of a number, given its single-precision bits."""
     (number,) = _SINGLE.unpack(_HALF_WORD.pack(single))
     return int(_WORD.unpack(_DOUBLE.pack(number))[0])
 
@@ -256,6 +256,6 @@ def _has_parts_with_bits(tensor: Tensor) -> bool:
     with unobserved():
         try:
             flattened(tensor, [])
-        except (NotEvidenceError, RuntimeError):  # what wraps another tensor refuses to be looked at
+        except (NotEvidenceError, RuntimeError):  # a wrapper of another tensor refuses to be inspected
             return False
         return True

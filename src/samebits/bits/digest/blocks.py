@@ -1,7 +1,7 @@
-"""A tensor's elements in row-major order, however it lies in memory, as numbers that every device copies bit by bit.
+"""A tensor's elements in row-major order, whatever its strides, as numbers that every device copies bit by bit.
 
-Not every kernel knows every dtype, and some take float16 and bfloat16 through float32, where NaNs lose their payload.
-Whole numbers of the same width are known everywhere, and stay what they are.
+Not every kernel supports every dtype, and some convert float16 and bfloat16 to float32 and back, where NaNs lose their
+payload. Integers of the same width are supported everywhere, and are copied unchanged.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16:
 
 
 def kind_of_numbers(dtype: torch.dtype) -> torch.dtype:
-    """What `as_numbers` gives for such elements."""
+    """Return the dtype of the numbers that `as_numbers` gives for elements of a dtype."""
     return dtype if dtype in _AS_THEY_ARE else _OF_WIDTH[dtype.itemsize]
 
 
 def as_numbers(tensor: Tensor) -> Tensor:
-    """The same memory, two numbers for an element of 16 bytes; a copy where conjugate or negative is only promised."""
+    """Return the same memory as numbers, two for an element of 16 bytes; a copy if conjugation or negation is lazy."""
     dtype = tensor.dtype
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
@@ -31,7 +31,7 @@ def as_numbers(tensor: Tensor) -> Tensor:
 
 
 def copy_elements(tensor: Tensor, start: int, count: int, into: Tensor) -> None:
-    """Write `count` elements of the row-major order, from `start` on, to the beginning of contiguous words."""
+    """Write `count` elements of the row-major order, from `start` on, to the beginning of `into`, contiguous words."""
     at = 0
     for piece in pieces(tensor, start, start + count):
         numbers = as_numbers(piece)
@@ -40,7 +40,7 @@ def copy_elements(tensor: Tensor, start: int, count: int, into: Tensor) -> None:
 
 
 def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[Tensor]:
-    """Views that hold, one after the other, the elements from `start` to `stop` of the row-major order."""
+    """The views that together hold the elements from `start` to `stop` of the row-major order, in this order."""
     if stop - start == tensor.numel():
         yield tensor
         return

@@ -1,4 +1,4 @@
-"""The digest of a tensor that lies in the memory of the host."""
+"""The digest of a tensor in the memory of the host."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from samebits.bits.digest.keys import salt
 from samebits.bits.digest.parts import LOW_ADDRESS, dtype_text, holds_bits, is_plain
 from samebits.bits.raw import MASK_64, digest_of_blocks, memory, raw_digest
 
-# How much of a tensor that does not lie in row-major order is copied at a time: what a cache holds until it is read.
+# How much of a tensor that is not row-major in memory is copied at a time: so much stays in a cache until it is read.
 BLOCK_BYTES = 1 << 20
 
 
 def host_digests(tensors: Sequence[object]) -> list[int | None]:
-    """The digest of each that is plain and on the CPU; None for any other, and for what holds no bits.
+    """Return the digest of each plain tensor on the CPU; None for anything else, and for a tensor without bits.
 
-    Inside `unobserved` only.
+    Call it inside `unobserved` only.
     """
     return [_host_digest(tensor) for tensor in tensors]
 
@@ -35,7 +35,7 @@ def _host_digest(tensor: Any) -> int | None:
             return None
         address = tensor.data_ptr()
     except (RuntimeError, TypeError, AttributeError):
-        # Nested and uninitialized tensors have no shape, wrappers no address, and what is no tensor has neither.
+        # Nested and uninitialized tensors have no shape, wrappers no address, and other objects have neither.
         return None
     if address < LOW_ADDRESS and not holds_bits(tensor):
         return None
@@ -49,16 +49,16 @@ def _host_digest(tensor: Any) -> int | None:
 def salt_and_size(
     kind: type[Tensor], dtype: torch.dtype, shape: torch.Size, layout: torch.layout
 ) -> tuple[int, int] | None:
-    """What makes equal bytes of another dtype or shape another digest, and how many bytes; None if it is not plain."""
+    """Return the salt of a dtype and shape, and the number of bytes; None if such a tensor is not plain."""
     if not is_plain(kind, dtype, layout):
         return None
     return salt(f"{dtype_text(dtype)}{list(shape)}"), shape.numel() * dtype.itemsize
 
 
 def _copied_blocks(tensor: Tensor) -> Iterator[object]:
-    """The row-major bytes, one block after the other."""
+    """The blocks of the row-major bytes, in order."""
     most = BLOCK_BYTES // tensor.itemsize
-    # In words of 16 bytes, which every dtype fills.
+    # A multiple of 16 bytes, into which elements of every dtype fit.
     room = torch.empty(2 * -(-min(BLOCK_BYTES, tensor.nbytes) // 16), dtype=torch.int64)
     for start in range(0, tensor.numel(), most):
         count = min(most, tensor.numel() - start)

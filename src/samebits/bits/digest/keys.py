@@ -16,33 +16,33 @@ ROW_WORDS = 1 << 12
 ROW_BYTES = WORD_BYTES * ROW_WORDS
 
 
-# By the stream that uploads: on another one the numbers might not be there yet.
+# Cached for each stream that uploads: on another stream the numbers might not be there yet.
 @lru_cache(maxsize=64)
 def table(device: torch.device, stream: object) -> Tensor:
-    """The keys of the words of any row, before the row's own key."""
+    """Return the keys of the words within a row, which are the same in every row, without the row's own key."""
     return uploaded(_odd_numbers("table", ROW_WORDS), device)
 
 
 def row_keys(count: int) -> Tensor:
-    """The keys of the first rows, on the host."""
-    # A power of two is enough for many counts; few lengths of that list are ever made.
+    """Return the keys of the first `count` rows, on the host."""
+    # Lengths are rounded up to powers of two, so that few lists are ever made.
     return _row_keys((count - 1).bit_length() if count else 0)[:count]
 
 
 @cache
 def _row_keys(bits: int) -> Tensor:
     keys = _odd_numbers("row", 1 << bits)
-    # The first row has none: what fits into one row is summed without another operation.
+    # The first row's key is 1, so that a tensor of one row needs no further operation.
     keys[0] = 1
     return keys
 
 
 def uploaded(values: Tensor, device: torch.device) -> Tensor:
-    """The same on a device, which is not waited for."""
+    """Return the values on a device, without waiting for it."""
     with torch.inference_mode(False):
         if has_streams(device):
-            # From memory that is not pinned a copy waits for all that was queued before; pinned memory is given back
-            # when the copy is done (c10/core/CachingHostAllocator: record_event).
+            # A copy from memory that is not pinned waits for all work queued before; pinned memory is freed when the
+            # copy is done (c10/core/CachingHostAllocator: record_event).
             return values.pin_memory().to(device, non_blocking=True)
         return values.to(device)
 
@@ -55,5 +55,5 @@ def _odd_numbers(name: str, count: int) -> Tensor:
 
 
 def salt(text: str) -> int:
-    """What is no number of its own, as a number."""
+    """Return a text as a number: 64 bits of its BLAKE2b."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, person=b"samebits.digest").digest(), "little")

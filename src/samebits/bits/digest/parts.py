@@ -1,4 +1,4 @@
-"""What a tensor is made of: its own bits, or those of several tensors; and what holds no bits at all."""
+"""The parts of a tensor: its own bits, or several tensors; and which tensors hold no bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from samebits.base.errors import SamebitsError
 
-# What torch can copy element by element. Others (sub-byte integers, whatever comes next) are digested as bytes.
+# The dtypes that torch can copy element by element. Others (sub-byte integers, future ones) are digested as bytes.
 _PLAIN_DTYPES = {
     getattr(torch, name, torch.float32)
     for name in (
@@ -33,13 +33,13 @@ Index: TypeAlias = "int | tuple[str, list[Index]]"
 
 
 class NotEvidenceError(SamebitsError, TypeError):
-    """A tensor that holds no bits of its own was to be digested."""
+    """An attempt to digest a tensor that holds no bits."""
 
     kind = "not_evidence"
 
 
 def flattened(tensor: Tensor, leaves: list[Tensor]) -> Index:
-    """Where in `leaves`, which grows, the tensor's bits are."""
+    """Append the tensors that hold the tensor's bits to `leaves`, and return their places in it."""
     if _is_leaf(tensor):
         if not holds_bits(tensor):
             raise not_evidence(tensor)
@@ -55,8 +55,8 @@ def _is_leaf(tensor: Tensor) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_plain(kind: type[Tensor], dtype: torch.dtype, layout: torch.layout) -> bool:
-    """Whether such a tensor has bits of its own, which can be copied element by element."""
-    # A class with a dispatch of its own keeps its bits elsewhere, even if it says "strided".
+    """Whether such a tensor has its own bits, which can be copied element by element."""
+    # A class with its own dispatch keeps its bits elsewhere, even if its layout is "strided".
     own_dispatch: bool = kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
     return layout is torch.strided and dtype in _PLAIN_DTYPES and not own_dispatch
 
@@ -71,7 +71,7 @@ def holds_bits(tensor: Tensor) -> bool:
 
 
 def not_evidence(tensor: Tensor) -> NotEvidenceError:
-    """The error for a tensor without bits."""
+    """Return the error for a tensor without bits."""
     return NotEvidenceError(
         f"a {type(tensor).__name__} on {tensor.device} holds no bits that could be digested",
         hint="leave out what is_evidence() says no to: meta, fake and functional tensors, freed storage",
@@ -79,12 +79,12 @@ def not_evidence(tensor: Tensor) -> NotEvidenceError:
 
 
 def dtype_text(dtype: torch.dtype) -> str:
-    """`float32`."""
+    """Return the name of a dtype, such as `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
 def _parts(tensor: Any) -> tuple[str, list[Tensor]]:
-    """What the tensor is made of: all that is not in a tensor as text, and its tensors."""
+    """Return the parts of a tensor: everything that is not in a tensor, as text, and its tensors."""
     kind = f"{type(tensor).__name__} {dtype_text(tensor.dtype)}"
     if hasattr(tensor, "_masked_data"):  # a MaskedTensor, whose layout is that of its data
         return kind, [tensor._masked_data, tensor._masked_mask]
@@ -99,7 +99,7 @@ def _parts(tensor: Any) -> tuple[str, list[Tensor]]:
         return kind, [part for part in (tensor._values, tensor._offsets, tensor._lengths) if part is not None]
     if tensor.is_nested:
         return kind + " nested", list(tensor.unbind())
-    if hasattr(tensor, "trigger_wait"):  # the result of a collective under way: wait as its first use would
+    if hasattr(tensor, "trigger_wait"):  # the result of a collective under way: wait, as its first use would
         return kind, [tensor.trigger_wait()]
     if hasattr(tensor, "__tensor_flatten__"):
         held = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]

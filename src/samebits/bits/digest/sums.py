@@ -1,9 +1,9 @@
-"""The keyed sums of tensors on accelerators: small ones side by side, the others where they lie.
+"""The keyed sums of tensors on accelerators: small tensors packed side by side, large ones in place.
 
-Every operation is a launch, and a launch takes longer than reading a megabyte. So what can be done for many tensors at
-once is one operation: small ones are copied side by side, each from a row's beginning, then multiplied and their rows
-summed together; large tensors are multiplied and summed where they lie. The sums of all rows stand in one list, which
-is multiplied by the rows' keys and added up tensor by tensor at the end. `benchmarks/launches.py` counts.
+Every operation is a launch, and a launch takes longer than reading a megabyte. So one operation serves many tensors
+where possible. Small tensors are copied side by side, each from the start of a row, then multiplied by the keys, and
+all rows summed together. Large tensors are multiplied and summed in place. The sums of all rows form one list, which is
+multiplied by the rows' keys and added up per tensor at the end. `benchmarks/launches.py` counts the launches.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from samebits.accelerators.devices import current_stream
 from samebits.bits.digest.blocks import as_numbers, copy_elements, kind_of_numbers
 from samebits.bits.digest.keys import ROW_BYTES, ROW_WORDS, WORD_BYTES, row_keys, table, uploaded
 
-# A copy of 4 MB takes as long as two launches; larger tensors are summed where they lie.
+# A copy of 4 MB takes as long as two launches; larger tensors are summed in place.
 _SMALL_ROWS = 1 << 8
-# What one launch works on: 16 MB, whose products take 32 MB. No more is alive, however large the tensors are; and they
-# still are in the cache of a large device when they are added up.
+# One launch works on 16 MB, whose products take 32 MB. No more is allocated at a time, however large the tensors are,
+# and the products are still in the cache of a large device when they are added up.
 SLAB_ROWS = 1 << 10
 
-# Of which tensors, and their sums, left where they lie.
+# Positions of tensors, and their sums, still on the device.
 Sum: TypeAlias = "tuple[Sequence[int], Tensor]"
 T = TypeVar("T")
 
 
 def sums_of(tensors: Sequence[Tensor]) -> Sum:
-    """The sums of the plain tensors of one device, but for those without elements."""
+    """Return the sums of the plain tensors of one device, except for those without elements."""
     device = tensors[0].device
     plan = plan_of(tuple((tensor.dtype, tensor.nbytes) for tensor in tensors), device, current_stream(device))
     rows = torch.empty_like(plan.keys)
@@ -45,15 +45,15 @@ def sums_of(tensors: Sequence[Tensor]) -> Sum:
 
 
 class Plan(NamedTuple):
-    """How tensors of one device and one list of dtypes and sizes are summed; their rows stand one after the other.
+    """The way to sum tensors of one device and one list of dtypes and sizes; their rows follow one another.
 
     Attributes:
-        order: the tensors that have rows, as they stand.
-        packs: small tensors of one kind, each with zeros to fill its last row; and where their rows begin and end.
-        large: the others, with the same.
-        keys: of all rows; 0 for a row before the first, which is never written.
-        ends: the last row of each tensor, and the row before the first.
-        table: the keys of the words of any row.
+        order: the positions of the tensors that have rows, in the order of their rows.
+        packs: small tensors of one kind, each with zeros to fill its last row; and the first and end of their rows.
+        large: each other tensor, with the first and end of its rows.
+        keys: the keys of all rows, after a 0 for a row before the first, which is never written.
+        ends: the row before the first, and the last row of each tensor.
+        table: the keys of the words within a row.
     """
 
     order: list[int]
@@ -64,10 +64,10 @@ class Plan(NamedTuple):
     table: Tensor
 
 
-# By the stream that uploads: on another one the numbers might not be there yet. A step of a network has some dozens.
+# Cached for each stream that uploads: on another the numbers might not be there yet. A step of a network has dozens.
 @lru_cache(maxsize=512)
 def plan_of(signature: tuple[tuple[torch.dtype, int], ...], device: torch.device, stream: object) -> Plan:
-    """The plan for these dtypes and sizes, made once for each stream of a device."""
+    """Return the plan for these dtypes and sizes, made once for each stream of a device."""
     counts = [-(-size // ROW_BYTES) for _, size in signature]
     groups = _groups([dtype for dtype, _ in signature], counts)
     order = [*chain.from_iterable(groups)]
@@ -88,9 +88,9 @@ def plan_of(signature: tuple[tuple[torch.dtype, int], ...], device: torch.device
 
 
 def _groups(dtypes: Sequence[torch.dtype], counts: list[int]) -> list[list[int]]:
-    """Small tensors of one kind of numbers, as many as a pack holds; each large one by itself; empty ones nowhere."""
+    """Group tensors: small ones of one kind of numbers up to a full pack, large ones alone, empty ones nowhere."""
     groups: list[list[int]] = []
-    # Of each kind, the pack that is being filled, and how many rows it has.
+    # Kind → the pack that is being filled, and its number of rows.
     packs: dict[torch.dtype, list[int]] = {}
     rows: dict[torch.dtype, int] = {}
     for position, (dtype, count) in enumerate(zip(dtypes, counts, strict=True)):
@@ -108,14 +108,14 @@ def _groups(dtypes: Sequence[torch.dtype], counts: list[int]) -> list[list[int]]
 
 @lru_cache(maxsize=64)
 def _zeros(kind: torch.dtype, device: torch.device, stream: object) -> Tensor:
-    """A row of them."""
+    """Return a row of zeros."""
     with torch.inference_mode(False):
         return torch.zeros(ROW_BYTES // kind.itemsize, dtype=kind, device=device)
 
 
 def _by_tensor(rows: Tensor, keys: Tensor, ends: Tensor) -> Tensor:
     if len(rows) == len(ends):
-        # One row each: its own sum, and its key is 1.
+        # One row each: its sum is the tensor's, because the key of the first row is 1.
         return rows[1:]
     if len(ends) == 2:
         return (rows[1:] * keys[1:]).sum(0, keepdim=True)
@@ -124,7 +124,7 @@ def _by_tensor(rows: Tensor, keys: Tensor, ends: Tensor) -> Tensor:
 
 
 def sum_rows(tensor: Tensor, keys: Tensor, into: Tensor) -> None:
-    """Write the sum of each of the tensor's rows; the rows' own keys are not in it yet."""
+    """Write the sum of each of the tensor's rows to `into`, without the rows' own keys."""
     start = 0
     for words in _slabs(tensor):
         rows = -(-words.numel() // ROW_WORDS)
@@ -133,7 +133,7 @@ def sum_rows(tensor: Tensor, keys: Tensor, into: Tensor) -> None:
 
 
 def sum_words(words: Tensor, keys: Tensor, into: Tensor) -> None:
-    """The same of words that lie side by side."""
+    """Write the sum of each row of contiguous words to `into`, without the rows' own keys."""
     whole, rest = divmod(words.numel(), ROW_WORDS)
     if whole:
         torch.sum(words[: whole * ROW_WORDS].view(whole, ROW_WORDS) * keys, 1, out=into[:whole])
@@ -142,11 +142,11 @@ def sum_words(words: Tensor, keys: Tensor, into: Tensor) -> None:
 
 
 def _slabs(tensor: Tensor) -> Iterator[Tensor]:
-    """The row-major bytes as words: the tensor's own memory where that is possible, else copies."""
+    """The row-major bytes as words: the tensor's own memory where possible, else copies."""
     offset = tensor.storage_offset() * tensor.itemsize
     aligned = (offset | tensor.nbytes | tensor.data_ptr()) % WORD_BYTES == 0
     if aligned and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
-        # Not view(-1): up to torch 2.6 that keeps the odd stride of a single element.
+        # Not view(-1), which up to torch 2.6 keeps the odd stride of a single element.
         words = tensor.as_strided((tensor.numel(),), (1,)).view(torch.int32)
         yield from torch.split(words, SLAB_ROWS * ROW_WORDS)
         return
@@ -156,7 +156,7 @@ def _slabs(tensor: Tensor) -> Iterator[Tensor]:
 
 
 def _copied(tensor: Tensor, start: int, count: int) -> Tensor:
-    """`count` elements of the row-major order as words, the last one padded with zeros."""
+    """Return `count` elements of the row-major order as words, the last one padded with zeros."""
     size = count * tensor.itemsize
     make = torch.zeros if size % WORD_BYTES else torch.empty
     words = make(-(-size // WORD_BYTES), dtype=torch.int32, device=tensor.device)
@@ -165,10 +165,10 @@ def _copied(tensor: Tensor, start: int, count: int) -> Tensor:
 
 
 def on_host(sums: Sequence[tuple[Sequence[T], Tensor]]) -> Iterator[tuple[T, int]]:
-    """Each position with its sum; one copy brings all that is on one device."""
-    there: dict[torch.device, list[tuple[Sequence[T], Tensor]]] = {}
-    for positions, found in sums:
-        there.setdefault(found.device, []).append((positions, found))
-    for parts in there.values():
-        values = torch.cat([found.view(-1) for _, found in parts]).tolist()
+    """The pairs of position and sum, with one copy for all that is on one device."""
+    by_device: dict[torch.device, list[tuple[Sequence[T], Tensor]]] = {}
+    for positions, sum_tensor in sums:
+        by_device.setdefault(sum_tensor.device, []).append((positions, sum_tensor))
+    for parts in by_device.values():
+        values = torch.cat([sum_tensor.view(-1) for _, sum_tensor in parts]).tolist()
         yield from zip((position for positions, _ in parts for position in positions), values, strict=True)

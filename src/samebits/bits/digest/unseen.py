@@ -1,4 +1,4 @@
-"""Doing things with tensors that nothing of the user's sees."""
+"""Operations on tensors that nothing of the user's sees."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 import torch
 
 _core: Any = torch._C
-# Below autograd nothing enters a graph and tangents stay out; the others hide what we do from the user's dispatch and
-# function modes (a default device is one) and from vmap and its kin.
+# The first guard keeps operations out of autograd's graph and tangents; the others hide them from the user's dispatch
+# and function modes (a default device is one) and from vmap and similar transforms.
 _NAMES = ("_AutoDispatchBelowAutograd", "_DisableTorchDispatch", "DisableTorchFunction", "_DisableFuncTorch")
 _guards = [getattr(_core, name) for name in _NAMES if hasattr(_core, name)]
 _tracing_state: Any = getattr(_core, "_get_tracing_state", lambda: None)
-# Names that this torch does not know: what is done there may be seen.
+# Names that this torch lacks: without them, operations may be seen.
 MISSING = tuple(f"torch._C.{name}" for name in (*_NAMES, "_get_tracing_state") if not hasattr(_core, name))
 
 
 class unobserved:
-    """Torch operations inside concern no one: no graph, no mode of the user's, no transform sees them."""
+    """A block whose torch operations nothing sees: no graph, no mode of the user's, no transform."""
 
-    # A class, and no generator with a decorator: this is entered a dozen times a step, and takes 1.4 instead of 3 µs.
+    # A class instead of a decorated generator: it is entered a dozen times a step, and takes 1.4 instead of 3 µs.
     __slots__ = ("_guards", "_tracing")
 
     def __enter__(self) -> None:
-        # torch.jit.trace writes down what it sees. Only where it is at work: setting its state is forbidden elsewhere.
+        # torch.jit.trace records operations. Its state is set only while it is at work: elsewhere that is forbidden.
         self._tracing = _tracing_state()
         if self._tracing is not None:
             _core._set_tracing_state(None)
