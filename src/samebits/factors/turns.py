@@ -21,9 +21,9 @@ from types import GenericAlias
 from typing import Any, NamedTuple, NoReturn
 from weakref import WeakSet
 
-# A thread that waits for something unknown to this module (a pipe, C code) loses its turn after the process has been
-# idle for so long. One that computes without end loses it after so many seconds both of time and of processor time, of
-# which many cores use several in one second.
+# A thread that waits for something unknown to this module (a pipe, C code) loses its turn after IDLE_SECONDS in which
+# the process uses less than IDLE_SHARE of a processor. One that computes without end loses it after STUCK_SECONDS both
+# of time and of processor time, of which many cores use several in one second.
 IDLE_SECONDS, STUCK_SECONDS = 0.4, 3.0
 IDLE_SHARE = 0.05
 # The shortest sleep: virtual time has to advance even if a thread sleeps for 0 seconds again and again.
