@@ -1,1 +1,1 @@
-"""What every room stands on: errors, seeds, call sites, ranks."""
+"""The foundation of every other room: errors, seeds, call sites, ranks."""

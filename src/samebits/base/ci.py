@@ -1,8 +1,8 @@
-"""Whether this runs in continuous integration."""
+"""Whether the process runs in continuous integration (CI)."""
 
 from collections.abc import Mapping
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
-    """Whether `CI` says so; services set it to true, and people to 0 or false where they do not mean it."""
+    """Whether `CI` is set, and not to 0, false or no: services set it to true, and people switch it off that way."""
     return environ.get("CI", "").strip().lower() not in ("", "0", "false", "no")

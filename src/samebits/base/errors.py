@@ -1,4 +1,4 @@
-"""Every error a user can meet: one sentence, a hint, a kind for programs, an exit code for shells."""
+"""Every error a user can meet, with a sentence, a hint, a kind for programs and an exit code for shells."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _KINDS: dict[str, type[SamebitsError]] = {}
 
 
 class SamebitsError(Exception):
-    """Something failed that the user can understand and change.
+    """An error that the user can understand and act on.
 
     Args:
         message: one sentence without a full stop: what failed, with which value.
         hint: what to do about it; shown on a line of its own.
 
     Attributes:
-        kind: for programs, as in JSON answers.
-        exit_code: for shells.
+        kind: the name of the error for programs, as in JSON answers.
+        exit_code: the status with which a command exits for this error.
     """
 
     kind = "error"
@@ -36,7 +36,7 @@ class SamebitsError(Exception):
         return f"{self.message}\n\nhint: {self.hint}" if self.hint else self.message
 
     def as_data(self) -> dict[str, str | int]:
-        """Plain data, for an answer that is kept."""
+        """Return the error as plain data, as JSON answers hold it."""
         return {"kind": self.kind, "message": self.message, "hint": self.hint, "exit_code": self.exit_code}
 
 
@@ -45,7 +45,7 @@ class UsageError(SamebitsError, ValueError, kind="usage"):
 
 
 class UnknownFactorError(SamebitsError, ValueError, kind="unknown_factor"):
-    """A name that is no factor's."""
+    """A factor was named that does not exist."""
 
 
 class ConfigError(SamebitsError, ValueError, kind="config"):
@@ -65,7 +65,7 @@ class NoTorchError(SamebitsError, RuntimeError, kind="no_torch"):
 
 
 class NothingTrainedError(SamebitsError, RuntimeError, kind="nothing_trained"):
-    """The command finished without one step that could be recorded."""
+    """The command finished without a step that could be recorded."""
 
 
 class ScriptFailedError(SamebitsError, RuntimeError, kind="script_failed"):
@@ -73,7 +73,7 @@ class ScriptFailedError(SamebitsError, RuntimeError, kind="script_failed"):
 
 
 class UndecidedError(SamebitsError, RuntimeError, kind="undecided"):
-    """Runs were made, and what they show decides nothing."""
+    """Runs were made, but they do not decide the question."""
 
 
 class ScriptHangsError(SamebitsError, TimeoutError, kind="timeout"):
@@ -81,19 +81,19 @@ class ScriptHangsError(SamebitsError, TimeoutError, kind="timeout"):
 
 
 class StorageError(SamebitsError, OSError, kind="storage"):
-    """What is recorded finds no room, or no permission: a full disk, full memory, a folder of others."""
+    """Data cannot be stored: the disk or the memory is full, or a folder cannot be written or used."""
 
 
 class PatchError(SamebitsError, OSError, kind="patch"):
-    """A patch cannot be applied: a file is read-only, or not what it was when it was read."""
+    """A patch cannot be applied: a file is read-only, or was changed after samebits read it."""
 
 
 class RecordingError(SamebitsError, ValueError, kind="recording"):
-    """A run folder cannot be read: missing, empty, or no recording at all."""
+    """A run folder cannot be read: it is missing, empty, damaged, or no run folder."""
 
 
 class UnbegunError(RecordingError):
-    """A recording whose process was ended before its file was made whole; it holds nothing yet."""
+    """A recording without rows: its process ended before the tables and metadata of the file were written."""
 
 
 class NewerSchemaError(RecordingError, kind="newer_schema"):
@@ -101,11 +101,11 @@ class NewerSchemaError(RecordingError, kind="newer_schema"):
 
 
 class DigestError(RecordingError, kind="digest"):
-    """Two recordings whose digests were made by two definitions."""
+    """Two recordings cannot be compared, because their digests follow different definitions."""
 
 
 class LockfileError(SamebitsError, ValueError, kind="lockfile"):
-    """A lockfile cannot be used: it is not there, empty, cut off, edited, in the midst of a merge, or no lockfile."""
+    """A lockfile cannot be used: it is missing, empty, truncated, edited, in a merge conflict, or no lockfile."""
 
 
 class NewerLockfileError(LockfileError, kind="newer_schema"):
@@ -113,13 +113,13 @@ class NewerLockfileError(LockfileError, kind="newer_schema"):
 
 
 class DivergenceError(SamebitsError, AssertionError, kind="divergence"):
-    """What was to repeat did not; raised by `assert_repeats`."""
+    """A function or a test did not repeat bit for bit; `assert_repeats` raises it, among others."""
 
     exit_code = 1
 
 
 class BudgetError(SamebitsError, TimeoutError, kind="budget"):
-    """What was asked for cannot be done within the time allowed."""
+    """The request cannot be fulfilled within the time allowed."""
 
 
 class DataStateError(SamebitsError, ValueError, kind="data_state"):
@@ -127,32 +127,32 @@ class DataStateError(SamebitsError, ValueError, kind="data_state"):
 
 
 class StateError(SamebitsError, ValueError, kind="state"):
-    """A state of a training does not fit: something is missing, too much, of another shape, or of other ranks."""
+    """The state of a training does not fit: a part is missing, unexpected, of another shape, or from other ranks."""
 
 
 class WorkerDiedError(SamebitsError, RuntimeError, kind="worker_died"):
-    """A DataLoader worker was killed or exited while it fetched."""
+    """A DataLoader worker was killed, or exited, while it fetched samples."""
 
 
 class TooLateError(SamebitsError, RuntimeError, kind="too_late"):
-    """A factor could not be pinned because something was done too early."""
+    """A factor could not be pinned, because the program had already done something that pinning has to precede."""
 
 
 class InterruptError(SamebitsError, KeyboardInterrupt, kind="interrupted"):
-    """The user pressed Ctrl-C; every process was ended and what was recorded is kept."""
+    """Ctrl-C or another signal interrupted the command; every process was ended, and recordings are kept."""
 
     exit_code = 130
 
     @classmethod
     def by(cls, signal: int, home: object) -> InterruptError:
-        """With the status that a shell gives for the signal."""
+        """Return the error for a signal, with the exit status that a shell gives for it."""
         error = cls("interrupted; every process was ended", f"what was recorded is in {home}")
         error.exit_code = 128 + signal
         return error
 
 
 def error_from_data(data: Mapping[str, object]) -> SamebitsError:
-    """The error that `SamebitsError.as_data` made plain data of; of an unknown kind, a plain SamebitsError."""
+    """Return the error that `SamebitsError.as_data` wrote; a plain SamebitsError where its kind is unknown."""
     message, code = data.get("message"), data.get("exit_code")
     if not isinstance(message, str) or not isinstance(code, int):
         raise ValueError(f"{data!r} is not an error")
@@ -162,17 +162,17 @@ def error_from_data(data: Mapping[str, object]) -> SamebitsError:
 
 
 class TooLateWarning(UserWarning):
-    """A factor could not be pinned any more; `pin(strict=True)` raises instead."""
+    """It was too late to pin a factor; `pin(strict=True)` raises TooLateError instead."""
 
 
 class UnseenWarning(UserWarning):
-    """Something ran that could not be looked at."""
+    """Something ran that samebits could not observe."""
 
 
 class StateWarning(UserWarning):
-    """A checkpoint was passed over, or something resumes from another state than was saved."""
+    """A checkpoint was skipped, or a part of the training resumes from another state than the saved one."""
 
 
 def exit_code_of(kind: str, error: SamebitsError | None) -> int:
-    """The exit status of an answer: its error's, else 0 for what agrees, 1 for what differs and 2 for all else."""
+    """Return the exit status of an answer: that of its error, else 0 if bits agree, 1 if they differ, else 2."""
     return {"same": 0, "locked": 0, "different": 1}.get(kind, 2) if error is None else error.exit_code

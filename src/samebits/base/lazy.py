@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`: each public name is loaded from its module when it is first used."""
+    """Return a package's `__getattr__` and `__dir__`: a public name is loaded from its module at its first use."""
 
     def __getattr__(name: str) -> object:
         if name not in homes:
@@ -21,7 +21,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], obje
             from samebits.base.errors import NoTorchError
 
             raise NoTorchError(f"{package}.{name} needs torch, which is not installed here") from error
-        # A room is a public name, too.
+        # A public name may also be a module, such as `samebits.data`.
         value = getattr(module, name, module)
         setattr(sys.modules[package], name, value)
         return value

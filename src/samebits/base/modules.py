@@ -1,4 +1,4 @@
-"""The modules within a module, walked through without torch's own methods, which a user's class may have replaced."""
+"""The submodules of a torch module, found without torch's own methods, which a user's class may have replaced."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Any
 
 
 def inner_modules(module: Any) -> list[tuple[str, Any]]:
-    """Path and module, for it and all in it, each once under its first path, whatever the user's classes call equal.
+    """List a module and all in it as (path, module): each object once, under its first path, even if it equals another.
 
     Paths and order are those of `torch.nn.Module.named_modules()`.
     """
-    found: list[tuple[str, Any]] = []
-    known: set[int] = set()
-    waiting = [("", module)]
-    while waiting:
-        path, one = waiting.pop()
-        if id(one) in known:
+    named: list[tuple[str, Any]] = []
+    seen: set[int] = set()
+    stack = [("", module)]
+    while stack:
+        path, current = stack.pop()
+        if id(current) in seen:
             continue
-        known.add(id(one))
-        found.append((path, one))
-        if one._modules:
+        seen.add(id(current))
+        named.append((path, current))
+        if current._modules:
             prefix = f"{path}." if path else ""
-            inner = [(prefix + name, child) for name, child in one._modules.items() if child is not None]
-            waiting += reversed(inner)
-    return found
+            children = [(prefix + name, child) for name, child in current._modules.items() if child is not None]
+            stack += reversed(children)
+    return named

@@ -1,4 +1,4 @@
-"""What the operating system knows of a process. Only where /proc shows processes."""
+"""Facts about processes that the operating system gives, on systems with /proc."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ PARENT, START_TIME, STACK = 1, 19, 25
 
 
 def stat_of(pid: int | str) -> list[bytes]:
-    """The fields of `/proc/PID/stat` that follow the name of the program; empty if there is no such process."""
+    """Return the fields of `/proc/PID/stat` after the name of the program; empty if there is no such process."""
     try:
-        # The name of the program stands in parentheses and may hold anything, also parentheses.
+        # The name of the program stands in parentheses and may itself contain parentheses.
         return (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return []
 
 
 def stack_of(pid: int | str = "self") -> int:
-    """Where the stack of a process begins, 0 if unknown: another place after every exec, the same after a fork."""
+    """Return the address where the stack of a process begins, 0 if unknown; an exec changes it, a fork does not."""
     fields = stat_of(pid)
     return int(fields[STACK]) if len(fields) > STACK else 0

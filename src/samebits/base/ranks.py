@@ -1,4 +1,4 @@
-"""Which of several training processes this one is."""
+"""The rank of this process, and the number of processes that train together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from samebits.base.errors import UsageError
 
 
 class World(NamedTuple):
-    """The processes that train together: which of them this one is, and how many there are."""
+    """The rank of this process, and the number of processes that train together."""
 
     rank: int
     size: int
@@ -20,9 +20,9 @@ ALONE = World(0, 1)
 
 
 def current_world() -> World:
-    """As torch.distributed says when it is initialised; else as torchrun's variables do; else alone.
+    """Return rank and size from torch.distributed if it is initialised, else from torchrun's variables, else `ALONE`.
 
-    A rank without a world is none: processes that only know their LOCAL_RANK are alone as far as anybody can tell.
+    A rank counts only with a WORLD_SIZE: a process that only knows its LOCAL_RANK may be alone.
 
     Raises:
         UsageError: RANK or WORLD_SIZE is not a number.
@@ -30,17 +30,17 @@ def current_world() -> World:
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return World(distributed.get_rank(), distributed.get_world_size())
-    texts = os.environ.get("RANK") or os.environ.get("LOCAL_RANK"), os.environ.get("WORLD_SIZE")
-    if not all(texts):
+    variables = os.environ.get("RANK") or os.environ.get("LOCAL_RANK"), os.environ.get("WORLD_SIZE")
+    if not all(variables):
         return ALONE
     try:
-        return World(int(texts[0] or ""), int(texts[1] or ""))
+        return World(int(variables[0] or ""), int(variables[1] or ""))
     except ValueError:
-        raise UsageError(f"RANK={texts[0]!r} and WORLD_SIZE={texts[1]!r} are not numbers") from None
+        raise UsageError(f"RANK={variables[0]!r} and WORLD_SIZE={variables[1]!r} are not numbers") from None
 
 
 def current_rank() -> int | None:
-    """The rank of this process; None for a single one, and where the variables are not to be understood."""
+    """Return the rank of this process; None if it trains alone, or if RANK or WORLD_SIZE is not a number."""
     try:
         world = current_world()
     except UsageError:
@@ -50,7 +50,7 @@ def current_rank() -> int | None:
 
 
 def world_size() -> int:
-    """How many processes train together; 1 where the variables are not to be understood."""
+    """Return how many processes train together; 1 if RANK or WORLD_SIZE is not a number."""
     try:
         return current_world().size
     except UsageError:
@@ -58,11 +58,11 @@ def world_size() -> int:
 
 
 def rank_path() -> tuple[str | int, ...]:
-    """Words that distinguish this rank's random streams from the others'; empty for a single process.
+    """Return the words for `derive` that give this rank its own random streams; empty for a single process.
 
-    Here a RANK or LOCAL_RANK that says nothing of a world is enough: processes have one to be told apart.
+    Here a RANK or LOCAL_RANK without a WORLD_SIZE is enough: it exists to tell processes apart.
     """
     rank = current_rank()
-    texts = () if rank is not None else (os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK"))
-    rank = next((int(text) for text in texts if text.isdigit()), rank)
+    values = () if rank is not None else (os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK"))
+    rank = next((int(value) for value in values if value.isdigit()), rank)
     return () if rank is None else ("rank", rank)

@@ -1,7 +1,7 @@
-"""Records as plain data and back: frozen dataclasses, through their type hints.
+"""Records (frozen dataclasses) as plain data for JSON, and back, guided by their type hints.
 
-What a newer samebits added is ignored, what an older one lacked gets its default, and what has another shape raises
-ValueError: nothing is guessed.
+Keys that only a newer samebits knows are ignored, keys that an older one did not write get their default, and a value
+of another shape raises ValueError: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ AnyCallable = TypeVar("AnyCallable", bound=Callable[..., object])
 
 
 def published(key: str = "") -> Callable[[AnyCallable], AnyCallable]:
-    """Have what a property gives written beside the fields of its record, below a key or its own name.
+    """Mark a property whose value is written next to the fields of its record, under `key` or its own name.
 
-    `@property` stands above. A field says by `field(metadata={"key": ...})` that its key is not its name.
+    `@property` goes above this decorator. A field sets another key by `field(metadata={"key": ...})`.
     """
 
     def marked(of: AnyCallable) -> AnyCallable:
@@ -37,36 +37,36 @@ def published(key: str = "") -> Callable[[AnyCallable], AnyCallable]:
 
 @cache
 def keys(kind: Hashable) -> dict[str, tuple[str, object]]:
-    """Key → attribute and type of all that is written of a record: its fields, then what its properties publish."""
+    """Map each key that is written for a record to attribute and type: its fields, then its published properties."""
     hints = get_type_hints(kind)
-    found = {own.metadata.get("key", own.name): (own.name, hints[own.name]) for own in fields(cast("Any", kind))}
-    for name, one in getmembers(kind, lambda one: isinstance(one, property) and hasattr(one.fget, "key")):
-        found[one.fget.key] = name, get_type_hints(one.fget)["return"]
-    return found
+    written = {f.metadata.get("key", f.name): (f.name, hints[f.name]) for f in fields(cast("Any", kind))}
+    for name, member in getmembers(kind, lambda one: isinstance(one, property) and hasattr(one.fget, "key")):
+        written[member.fget.key] = name, get_type_hints(member.fget)["return"]
+    return written
 
 
 def to_data(value: object) -> object:
-    """A record as JSON can hold it: dataclasses become dictionaries by `keys`, tuples and sets lists, paths text."""
+    """Return a value for JSON: a dataclass as a dictionary by `keys`, a tuple or set as a list, a path as text."""
     if isinstance(value, Site):
         return value.as_note()
     if is_dataclass(value) and not isinstance(value, type):
         return {key: to_data(getattr(value, name)) for key, (name, _) in keys(type(value)).items()}
     if isinstance(value, Mapping):
-        return {str(name): to_data(one) for name, one in value.items()}
+        return {str(name): to_data(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_data(one) for one in value]
+        return [to_data(item) for item in value]
     if isinstance(value, (set, frozenset)):
-        return sorted(str(one) for one in value)
+        return sorted(str(item) for item in value)
     if isinstance(value, SamebitsError):
         return value.as_data()
     return str(value) if isinstance(value, Path) else value
 
 
 def from_data(kind: type[T], value: object) -> T:
-    """The record of a kind that `to_data` made plain data of.
+    """Return the record of type `kind` that `to_data` turned into plain data.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the data does not have the shape of the type.
     """
     return cast("T", _read(kind, value))
 
@@ -90,7 +90,7 @@ def _read(kind: object, value: object) -> object:
     if is_typeddict(kind):
         return _read_document(cast("type", kind), _mapping(kind, value))
     if kind is float:
-        # What is larger is no float.
+        # A larger integer cannot become a float.
         is_number = isinstance(value, float) or (type(value) is int and abs(value) < 1 << 1023)
         return float(cast("float", _checked(is_number, kind, value)))
     if kind in (object, Any):
@@ -101,20 +101,20 @@ def _read(kind: object, value: object) -> object:
 
 
 def _read_record(kind: type, value: Mapping[str, object]) -> object:
-    own = {field.name for field in fields(kind) if field.init}
-    known = {name: _read(hint, value[key]) for key, (name, hint) in keys(kind).items() if name in own and key in value}
+    names = {field.name for field in fields(kind) if field.init}
+    args = {name: _read(hint, value[key]) for key, (name, hint) in keys(kind).items() if name in names and key in value}
     try:
-        return kind(**known)
+        return kind(**args)
     except TypeError as error:
         raise ValueError(f"no {kind.__name__}: {error}") from error
 
 
 def _read_document(kind: type, value: Mapping[str, object]) -> object:
-    """Of a dictionary, too, what is not known here stays: it is not made anew."""
+    """Read a TypedDict; unlike in a record, keys that it does not declare are kept."""
     hints = get_type_hints(kind)
     missing = getattr(kind, "__required_keys__", frozenset[str]()) - value.keys()
     _checked(not missing, f"{kind.__name__} without {', '.join(sorted(missing))}", value)
-    return {name: _read(hints.get(name, object), one) for name, one in value.items()}
+    return {name: _read(hints.get(name, object), item) for name, item in value.items()}
 
 
 def _read_one_of(kinds: tuple[object, ...], value: object) -> object:
@@ -129,12 +129,12 @@ def _read_one_of(kinds: tuple[object, ...], value: object) -> object:
 
 def _read_many(origin: object, inner: tuple[object, ...], value: object) -> object:
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {name: _read(inner[1], one) for name, one in _mapping(origin, value).items()}
+        return {name: _read(inner[1], item) for name, item in _mapping(origin, value).items()}
     items = cast("list[object]", _checked(isinstance(value, list), origin, value))
     if origin is tuple and inner[1:] != (...,):
         _checked(len(items) == len(inner), origin, value)
-        return tuple(_read(kind, one) for kind, one in zip(inner, items, strict=True))
-    return cast("type[tuple[object, ...]]", origin)(_read(inner[0], one) for one in items)
+        return tuple(_read(kind, item) for kind, item in zip(inner, items, strict=True))
+    return cast("type[tuple[object, ...]]", origin)(_read(inner[0], item) for item in items)
 
 
 def _mapping(kind: object, value: object) -> Mapping[str, object]:

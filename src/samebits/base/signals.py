@@ -1,4 +1,4 @@
-"""Whether a process that is asked to end does so at once, or only when it has written down where it stands."""
+"""Whether SIGTERM ends a process at once, or only after the training has saved its state."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Handler = TypeVar("Handler", bound=Callable[[Any, int, FrameType | None], None])
 
 
 def only_notes(handler: Handler) -> Handler:
-    """Mark a method that handles SIGTERM by remembering it."""
+    """Mark a handler of SIGTERM that only remembers the signal, so that the process runs on for a while."""
     handler.only_notes = True  # type: ignore[attr-defined]
     return handler
 
 
 def ends_later() -> bool:
-    """Whether this process runs for a while after SIGTERM, and needs its helpers that long."""
+    """Whether this process runs on for a while after SIGTERM, and needs its DataLoader workers until then."""
     return bool(getattr(signal.getsignal(signal.SIGTERM), "only_notes", False))

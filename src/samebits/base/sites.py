@@ -1,4 +1,4 @@
-"""Call sites: the user's line nearest to something that happened inside a library."""
+"""Call sites: the line of the user's code that led to an event inside a library."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from types import FrameType, ModuleType
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the user's code.
+    """A line in the user's code.
 
     Attributes:
         path: absolute path of the source file (or `<string>` for `python -c`).
-        line: counts from 1.
+        line: number of the line, from 1.
         function: qualified name as far as Python knows it; `<module>` at the top level.
-        noted: the source line as it was when it ran; None where it is to be read from the file. What was sent names
-            any path, so a place that comes from a document is never read.
+        noted: the source line as it was when it ran; None where it is to be read from the file. A document can name
+            any path, so for a site that comes from a document no file is read.
     """
 
     path: str
@@ -31,7 +31,7 @@ class Site:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What makes two sites the same place: the line, whatever the function is called."""
+        """The identity of a site: path and line, without the name of the function."""
         return (self.path, self.line)
 
     @property
@@ -41,29 +41,29 @@ class Site:
 
     @property
     def place(self) -> str:
-        """`train.py:31`, to be shown."""
+        """The site as it is shown to people, such as `train.py:31`."""
         return f"{shown_path(self.path)}:{self.line}"
 
     def as_note(self) -> dict[str, str | int]:
-        """Plain data, with the source line as it is now: by the time it is shown the file may have been edited."""
+        """Return plain data with the source line as it is now: the file may be edited before the line is shown."""
         return {"path": self.path, "line": self.line, "function": self.function, "source": self.source}
 
     @classmethod
     def from_note(cls, note: Mapping[str, object]) -> Site:
-        """What `as_note` made plain data of; ValueError where it is something else."""
+        """Return the site that `as_note` turned into plain data; ValueError where the data is no site."""
         path, line = note.get("path"), note.get("line")
         if not isinstance(path, str) or not isinstance(line, int):
             raise ValueError(f"{note!r} is not a place in code")
         return cls(path, line, str(note.get("function", "")), str(note.get("source", "")))
 
 
-# Of a run in a copy of the working folder: that folder, and what the user calls a path that the run sees.
+# In a run in a copy of the working folder: the user's own folder, and how a path that the run sees is called there.
 _folder = ""
 _home_of: Callable[[str], str] | None = None
 
 
 def report_as_of(folder: str, home_of: Callable[[str], str]) -> None:
-    """From now on, tell places in a copy of the working folder as those in the folder itself."""
+    """From now on, report sites in a copy of the working folder as sites in the folder itself."""
     global _folder, _home_of
     _folder, _home_of = folder, home_of
 
@@ -74,12 +74,12 @@ def is_in_copy() -> bool:
 
 
 def at_home(path: str) -> str:
-    """An absolute path, in the user's own working folder where it leads into a copy of it."""
+    """Return an absolute path; one that leads into a copy of the working folder, as the path in the folder itself."""
     return path if _home_of is None else _home_of(path)
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    """Relative to the current folder when the file lies in it, else absolute; never shortened."""
+    """Return a path relative to the working folder when the file lies in it, else as it is; it is never abbreviated."""
     whole = os.fspath(path)
     relative = os.path.relpath(whole, _folder or None) if os.path.isabs(whole) else whole
     return whole if relative.startswith("..") else relative
@@ -97,27 +97,27 @@ def _library_folders() -> tuple[str, ...]:
 
 
 _LIBRARIES = _library_folders()
-# Installed for another Python, and what torch.compile wrote.
+# Packages of another Python, and files that torch.compile wrote.
 _ELSEWHERE = tuple(f"{os.sep}{part}" for part in (f"site-packages{os.sep}", f"dist-packages{os.sep}", "torchinductor_"))
 _known: dict[str, bool] = {}
 
 
-# The import machinery's frames; they lie between a module that is being imported and its importer.
+# The file name in frames of the import machinery; they lie between a module that is being imported and its importer.
 IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def is_user_file(path: str) -> bool:
-    """Whether a source file is the user's: not the standard library's, not installed, not ours, not frozen."""
-    known = _known.get(path)
-    if known is not None:
-        return known
+    """Whether a source file is the user's: not of the standard library, not installed, not samebits', not frozen."""
+    is_users = _known.get(path)
+    if is_users is not None:
+        return is_users
     if path.startswith("<"):
-        # The code of `python -c` and of a pipe; in a script it is text that a library made up, such as a dataclass.
+        # The code of `python -c` or of a pipe; in a script, `<string>` is code that a library made, as dataclasses do.
         return path in ("<string>", "<stdin>") and getattr(sys.modules["__main__"], "__file__", path) == path
     full = os.path.abspath(path)
     elsewhere = any(part in full for part in _ELSEWHERE)
-    known = _known[path] = not (elsewhere or full.startswith(_OWN) or full.startswith(_LIBRARIES))
-    return known
+    is_users = _known[path] = not (elsewhere or full.startswith(_OWN) or full.startswith(_LIBRARIES))
+    return is_users
 
 
 def is_own_file(path: str) -> bool:
@@ -126,7 +126,7 @@ def is_own_file(path: str) -> bool:
 
 
 def foreign_frame() -> FrameType:
-    """The nearest frame that is not ours; there is one around whatever we are called by."""
+    """Return the nearest frame outside samebits; some code outside always calls samebits."""
     frame = sys._getframe(1)
     while is_own_file(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
@@ -134,12 +134,12 @@ def foreign_frame() -> FrameType:
 
 
 def user_site(start: FrameType | None = None) -> Site | None:
-    """The nearest frame that is the user's, walking outwards; None when a library acted on its own.
+    """Return the site of the nearest frame of the user's code, walking outwards; None when a library acted on its own.
 
-    What a library does while it is being imported is its own: the user's line that imports it asked for nothing else.
+    A library also acts on its own while it is imported: the user's line asked for the import and nothing else.
 
     Args:
-        start: where to begin, by default at the caller.
+        start: the frame to begin at, by default the caller's.
     """
     current: FrameType | None = start or sys._getframe(1)
     while current is not None:
@@ -153,13 +153,13 @@ def user_site(start: FrameType | None = None) -> Site | None:
 
 
 def waiting_site() -> Site | None:
-    """The user's line at which the main thread is: who called a backward waits for the threads that do it."""
+    """Return the user's line at which the main thread is: a call of backward waits there for autograd's threads."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return None if frame is None else user_site(frame)
 
 
 def called_by_user() -> str:
-    """What the user's nearest line called to get here, such as `glob.glob`; empty where no library lies in between."""
+    """Return the function that the user's line called to get here, such as `glob.glob`; empty where no library did."""
     outermost, current = None, sys._getframe(1)
     while not is_user_file(current.f_code.co_filename):
         path = current.f_code.co_filename
@@ -171,20 +171,20 @@ def called_by_user() -> str:
 
 
 def _public_name(frame: FrameType) -> str:
-    """The name by which a function of a library is called, without what is private to the library."""
+    """Return the name of a library's function without the parts that are private to the library."""
     code = frame.f_code
     module = str(frame.f_globals.get("__name__", ""))
     function = str(getattr(code, "co_qualname", code.co_name)).partition(".<locals>")[0]
     if module == "glob" and "Globber" in function:
-        # From Python 3.13 on, what goes through the folders for pathlib lives there.
+        # From Python 3.13 on, this class searches folders for pathlib.
         return "pathlib.Path.glob"
-    *owners, own = [*module.split("."), *function.split(".")]
+    *owners, last = [*module.split("."), *function.split(".")]
     names = [name for name in owners if not name.startswith("_")]
-    return ".".join(names if own.startswith(("__", "<")) else [*names, own.lstrip("_")])
+    return ".".join(names if last.startswith(("__", "<")) else [*names, last.lstrip("_")])
 
 
 def leave_out_own_frames(error: BaseException) -> None:
-    """Take our frames from what an exception has come through; a bare `raise` after it adds none, from Python 3.11."""
+    """Cut our frames off the start of an exception's traceback; from Python 3.11, a bare `raise` then adds none."""
     trace = error.__traceback__
     while trace is not None and is_own_file(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -192,7 +192,7 @@ def leave_out_own_frames(error: BaseException) -> None:
 
 
 class _WithoutOwnFrames:
-    """A block that errors leave without our frames."""
+    """A context manager: exceptions leave its block without the frames of samebits."""
 
     def __enter__(self) -> None:
         pass
@@ -206,17 +206,17 @@ without_own_frames = _WithoutOwnFrames()
 
 
 def error_site(error: BaseException) -> Site | None:
-    """The user's line nearest to where an exception was raised; None when it passed none."""
-    found, step = None, error.__traceback__
-    while step is not None:
-        if is_user_file(step.tb_frame.f_code.co_filename):
-            found = site_of(step.tb_frame, step.tb_lineno)
-        step = step.tb_next
-    return found
+    """Return the user's line nearest to where an exception was raised; None if it passed through no such line."""
+    site, trace = None, error.__traceback__
+    while trace is not None:
+        if is_user_file(trace.tb_frame.f_code.co_filename):
+            site = site_of(trace.tb_frame, trace.tb_lineno)
+        trace = trace.tb_next
+    return site
 
 
 def site_of(frame: FrameType, line: int | None = None) -> Site:
-    """The line that a frame is at, whosever code it is."""
+    """Return the line that a frame is at, also when the code is not the user's."""
     code = frame.f_code
     path = code.co_filename
     absolute = path if path.startswith("<") else at_home(os.path.abspath(path))
@@ -224,25 +224,25 @@ def site_of(frame: FrameType, line: int | None = None) -> Site:
 
 
 def user_modules() -> list[ModuleType]:
-    """The modules loaded so far whose source is the user's."""
+    """Return the modules loaded so far whose source is the user's."""
     modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
     return [m for m in modules if m.__name__ == "__main__" or is_user_file(_file_of(m))]
 
 
 def user_files() -> list[str]:
-    """The user's source files among the modules loaded so far, for static looks at them."""
+    """Return the user's source files: the script and the modules loaded so far, for static analysis."""
     files = {user_script(), *(_file_of(module) for module in user_modules())}
     return sorted({at_home(os.path.abspath(path)) for path in files if path.endswith(".py") and is_user_file(path)})
 
 
 def user_script() -> str:
-    """The file that this process runs as `__main__`; empty when it is not the user's, or no file."""
+    """Return the file that this process runs as `__main__`; empty when it is not the user's, or no file."""
     main = sys.modules.get("__main__")
-    # The name of the file is taken away before exit handlers run; the loader keeps it.
+    # Python deletes `__file__` before exit handlers run; the loader keeps the name.
     path = str(getattr(main, "__file__", None) or getattr(getattr(main, "__loader__", None), "path", None) or "")
     return at_home(os.path.abspath(path)) if path and os.path.isfile(path) and is_user_file(path) else ""
 
 
 def _file_of(module: ModuleType) -> str:
-    # Not getattr: a module may load others when it is asked for what it does not have.
+    # Not getattr: for an attribute that is missing, a module's own `__getattr__` may import others.
     return str(vars(module).get("__file__") or "<built-in>")

@@ -1,3 +1,3 @@
-"""The version of samebits; it stands here alone, and imports nothing."""
+"""The version of samebits, in a module that imports nothing."""
 
 __version__ = "0.1.0"

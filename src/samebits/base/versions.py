@@ -1,4 +1,4 @@
-"""Names that programs number anew in every run: of folders for logs, and of the files in them."""
+"""Log folders and files whose names contain a number or a time that is new in every run."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 _VERSIONED = (
     # Lightning: `lightning_logs/version_3`, and `v_num: 3.000` in its progress bar.
     (re.compile(r"\bversion_\d+"), "version_*"),
-    # `last-v1.ckpt` where there is a `last.ckpt`.
+    # Lightning writes `last-v1.ckpt` where `last.ckpt` exists.
     (re.compile(r"-v\d+(?=\.ckpt\b)"), ""),
     (re.compile(r"\bv_num(\W+)[\d.e+-]+"), r"v_num\1*"),
-    # TensorBoard's, and what transformers puts them in: `runs/Nov22_14-32-47_host/events.out.tfevents.1795….host.71.0`.
+    # TensorBoard's files in transformers' folders: `runs/Nov22_14-32-47_host/events.out.tfevents.1795….host.71.0`.
     (re.compile(r"\b[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_[\w.-]+"), "*"),
     (re.compile(r"\bevents\.out\.tfevents\.[\w.-]+"), "events.out.tfevents.*"),
 )
 
 
 def without_version(text: str) -> str:
-    """The text without what makes each run's names its own.
+    """Return a text in which the numbers and times that are new in every run are replaced by `*` or removed.
 
     >>> without_version("lightning_logs/version_3/metrics.csv")
     'lightning_logs/version_*/metrics.csv'
     """
-    for pattern, instead in _VERSIONED:
-        text = pattern.sub(instead, text)
+    for pattern, replacement in _VERSIONED:
+        text = pattern.sub(replacement, text)
     return text
