@@ -93,7 +93,7 @@ class RecordingError(SamebitsError, ValueError, kind="recording"):
 
 
 class UnbegunError(RecordingError):
-    """A recording without rows: its process ended before the tables and metadata of the file were written."""
+    """A recording that holds nothing yet: its process ended before the tables of the file were written."""
 
 
 class NewerSchemaError(RecordingError, kind="newer_schema"):

@@ -1,1 +1,1 @@
-"""The run folder: what is in it, read and written without torch."""
+"""The run folder: its files, read and written without torch."""

@@ -1,4 +1,4 @@
-"""The environment in which a run computed: what can change its bits though its code did not change."""
+"""The environment in which a run computed: hardware and software that can change its bits without a change of code."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from samebits.base.records import published
 
 @dataclass(frozen=True)
 class Environment:
-    """What a process computed with; empty where there is no such thing, or where it is not known.
+    """The hardware and software that a process computed with; a field is empty where it does not apply or is unknown.
 
     Attributes:
-        device: name of the accelerators in use, or `cpu`.
-        torch, torch_git: its version, and the commit it was built from.
-        cuda, cudnn, driver: of the accelerator in use (ROCm counts as CUDA).
-        blas, onednn: the libraries that torch multiplies with.
-        instructions: the vector instructions that torch chose, and what variables say of those of MKL and oneDNN.
-        threads: that an operation of torch's is split over.
+        device: names of the accelerators in use, or `cpu`.
+        torch, torch_git: torch's version, and the commit it was built from.
+        cuda, cudnn, driver: their versions, where an accelerator is in use (ROCm counts as CUDA).
+        blas, onednn: the libraries that torch multiplies matrices with.
+        instructions: the vector instructions that torch chose, and the variables by which MKL, oneDNN, OpenBLAS and,
+            on an accelerator, cuBLAS choose theirs.
+        threads: how many threads torch splits an operation over.
         cpu: name, vendor, family and model.
-        numpy, numpy_blas: its version, and the library that it multiplies with.
+        numpy, numpy_blas: NumPy's version, and the library that it multiplies matrices with.
         python, libc, machine: the interpreter, the C library with its mathematics, and the architecture.
-        cores, system: that the process may use, and the kernel; they change no bits by themselves.
+        cores, system: how many cores the process may use, and the kernel; they change no bits by themselves.
     """
 
     device: str = ""
@@ -49,28 +50,28 @@ class Environment:
     @property
     @published()
     def name(self) -> str:
-        """A short name that says which environment it is; what changes no bits has no part in it."""
+        """A short name of the environment: its device, and a digest of all fields that can change bits."""
         content = "\0".join(f"{name}={getattr(self, name)}" for name in DECISIVE)
         device = re.sub(r"[^A-Za-z0-9]+", "-", self.device or "unknown").strip("-")
         return f"{device}-{hashlib.blake2b(content.encode(), digest_size=4).hexdigest()}"
 
     def differing(self, other: Environment) -> tuple[str, ...]:
-        """The fields that both know and that are not the same, in the order in which they are declared."""
+        """Return the fields that are known in both environments and differ, in the order of their declaration."""
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in ALL)
         return tuple(name for name, a, b in pairs if a and b and a != b)
 
     def is_like(self, other: Environment) -> bool:
-        """Whether nothing is known that could make their bits differ."""
+        """Whether no field that can change bits is known to differ."""
         return not set(self.differing(other)) & set(DECISIVE)
 
 
-# What is told, and decides nothing: all else can change bits.
+# Fields that are only reported; all others can change bits.
 IDLE = ("cores", "system")
 ALL = tuple(field.name for field in fields(Environment))
 DECISIVE = tuple(name for name in ALL if name not in IDLE)
 
 
 def together(environments: Iterable[Environment]) -> Environment:
-    """One environment of all processes of a run; what they do not share is listed."""
-    known = list(environments)
-    return Environment(**{name: ", ".join(sorted({getattr(one, name) for one in known} - {""})) for name in ALL})
+    """Merge the environments of all processes of a run into one; where they differ, a field lists all values."""
+    each = list(environments)
+    return Environment(**{name: ", ".join(sorted({getattr(own, name) for own in each} - {""})) for name in ALL})

@@ -1,7 +1,7 @@
 """Run folders: where they lie, what is in them, how many are kept.
 
 .samebits/20260131-120000-4711/        one check, one measurement, or one run
-    answer.json                        what was answered, as with --format json
+    answer.json                        the answer of the command, as with --format json
     1-control/                         one run of the command
         manifest.json                  command, settings, versions, outcome
         plan.json                      how the run is treated
@@ -30,7 +30,7 @@ from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
 
 HOME, BUSY = ".samebits", ".busy"
-# What a check or a measurement answered, beside its runs.
+# The answer of a check or a measurement, next to the folders of its runs.
 ANSWER = "answer.json"
 MANIFEST_SCHEMA = 1
 KEPT = 20
@@ -38,13 +38,13 @@ _WHERE_RUNS_ARE = f"runs are kept under {HOME}/; `samebits run` and `samebits ch
 
 
 class Manifest(TypedDict, total=False):
-    """What is known of one run; while it is under way, what came last is missing.
+    """The facts about one run; until it has ended, those that only its end shows are missing.
 
     Attributes:
-        command, typed: as it was started, and as the user typed it.
-        status: `running`, `ended`, `stopped` or `timed out`.
-        environment: as `runfolder.environment.Environment` names it; without what is not known.
-        observed: factor → its `mode` and `value`, as they were in effect.
+        command, typed: the command as it was started, and as the user typed it.
+        status: `running`, `ended`, `stopped`, `timed out` or `interrupted`.
+        environment: the fields of `runfolder.environment.Environment` that are known.
+        observed: factor → its `mode` and `value` when torch was imported.
     """
 
     schema: str
@@ -71,7 +71,7 @@ class Manifest(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run on disk."""
+    """The folder of one run on disk."""
 
     path: Path
 
@@ -89,11 +89,11 @@ class RunFolder:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a process has come to the end of its first step."""
+        """Whether a recording exists; a process makes it at the end of its first step."""
         return any(self.path.glob("recording*.sqlite"))
 
     def write_manifest(self, content: Manifest) -> None:
-        """Replace the manifest in one move, so that a reader never sees half of it."""
+        """Replace the manifest atomically, so that a reader never sees half of it."""
         text = json.dumps({"schema": f"samebits.run/{MANIFEST_SCHEMA}", **content}, indent=2) + "\n"
         write_whole(self.path / "manifest.json", text)
 
@@ -113,37 +113,37 @@ class RunFolder:
         return content
 
     def recordings(self) -> list[Recording]:
-        """By rank, and within one in the order in which processes, threads and trainings were begun.
+        """Return the recordings by rank, and within one in the order in which processes, threads and trainings began.
 
-        Files that were only begun are left out; RecordingError where one is damaged, or made by a newer samebits.
+        Files without tables yet are left out; RecordingError where one is damaged, or made by a newer samebits.
         """
-        begun = []
+        recordings = []
         for path in safe_files(self.path, "recording*.sqlite"):
             with contextlib.suppress(UnbegunError):
-                begun.append(Recording(path))
-        return sorted(begun, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
+                recordings.append(Recording(path))
+        return sorted(recordings, key=lambda one: (one.rank, one.lane_id.order, one.lane_id.training, one.sequence))
 
 
 def write_whole(path: Path, text: str, option: str = "--out") -> None:
-    """Write a file so that it is there in full or not at all; an option says where else it may be."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file so that it exists in full or not at all; an error names the `option` that chooses another place."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        # A link that waits there under this name would be written through.
-        beside.unlink(missing_ok=True)
-        with beside.open("x", encoding="utf-8") as file:
+        # If somebody put a link there under this name, we would write to the file that it leads to.
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x", encoding="utf-8") as file:
             file.write(text)
-        beside.replace(path)
+        temporary.replace(path)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", f"choose another place with {option}") from error
 
 
 def write_answer(home: Path, document: str) -> None:
-    """Keep what a check or a measurement answered beside its runs."""
+    """Write the answer of a check or a measurement next to its runs."""
     write_whole(home / ANSWER, f"{document}\n")
 
 
 def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
-    """A fresh folder for one check or run: `out` itself, if it is empty or can be made, or one under `.samebits/`."""
+    """Return a new folder for one check or run: `out`, which must be empty or missing, else one under `.samebits/`."""
     if out is not None:
         return _given(out)
     home = Path(HOME)
@@ -166,7 +166,7 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
 def _given(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        is_used = any(one.name != MARK for one in out.iterdir())
+        is_used = any(path.name != MARK for path in out.iterdir())
         if not is_used:
             (out / MARK).touch()
     except OSError as error:
@@ -177,10 +177,10 @@ def _given(out: Path) -> Path:
 
 
 def _claimed(home: Path, name: str) -> Path:
-    # One process may make several in one second.
+    # One process may make several folders in one second.
     names = (f"{name}-{os.getpid()}{f'-{attempt}' if attempt else ''}" for attempt in itertools.count())
-    path = next(home / one for one in names if not (home / one).exists())
-    # Busy from its first moment on, or another samebits that begins now drops it as done.
+    path = next(home / free for free in names if not (home / free).exists())
+    # Busy before it has its name, or another samebits that starts now drops it as one that is done.
     fresh = home / f".new-{path.name}"
     fresh.mkdir()
     mark_busy(fresh)
@@ -188,9 +188,9 @@ def _claimed(home: Path, name: str) -> Path:
 
 
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
-    """The folders under `.samebits` that may go, the oldest first: not what is being written, or was put there by name.
+    """Return the folders under `.samebits` that may be deleted, the oldest first.
 
-    The newest `kept` stay, and those that are younger.
+    The newest `kept` stay, and so do those still being written, those not old enough, and those with other names.
     """
     folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_age)
     done = [path for path in folders if not is_busy(path)]
@@ -201,42 +201,42 @@ def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]
 def _age(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # another samebits has just dropped it
+    except OSError:  # another samebits has just dropped the folder
         return 0.0
 
 
 def mark_busy(home: Path) -> None:
-    """Say that this process is still writing there, so that no other one drops the folder."""
+    """Mark a folder as being written by this process, so that no other process drops it."""
     write_whole(home / BUSY, f"{os.getpid()} {platform.node()}")
 
 
 def mark_done(home: Path) -> None:
-    """The folder may be dropped when it is among the oldest."""
+    """Remove the mark of `mark_busy`: the folder may be dropped when it is among the oldest."""
     with contextlib.suppress(OSError):
         (home / BUSY).unlink()
 
 
 def is_busy(path: Path) -> bool:
-    """Whether a process that lives is writing there."""
+    """Whether a living process is writing to a folder; a process of another host counts as living."""
     try:
         pid, _, host = read_bytes(path / BUSY, path, 1 << 10).decode().partition(" ")
         # Only the host itself knows whether its processes live; the folder may lie on a shared file system.
         if host == platform.node():
             os.kill(int(pid), 0)
     except PermissionError:
-        return True  # it lives, and is somebody else's
+        return True  # the process lives, and belongs to another user
     except (OSError, ValueError, OverflowError):
         return False
     return True
 
 
 def open_run(path: Path) -> RunFolder:
-    """The run folder at `path`; a check's folder holding exactly one run will do."""
+    """Return the run folder at `path`, or the only run in `path` if that is the folder of a check."""
     if not path.exists():
         raise RecordingError(f"there is no run folder {path}", _WHERE_RUNS_ARE)
     if (path / "manifest.json").exists():
         return RunFolder(path)
-    inside = sorted(found.parent for found in safe_files(path, "*/manifest.json"))
+    inside = sorted(manifest.parent for manifest in safe_files(path, "*/manifest.json"))
     if len(inside) == 1:
         return RunFolder(inside[0])
     if inside:
@@ -245,7 +245,7 @@ def open_run(path: Path) -> RunFolder:
 
 
 def newest_in(path: Path) -> Path:
-    """Where `path` holds many checks, measurements or runs, as `.samebits` does: the newest; else `path` itself."""
+    """Return the newest check, measurement or run in `path` if it holds any, as `.samebits` does; else `path`."""
     if done := [child for child in _done_in(path) if (child / ANSWER).is_file() or _is_one_run(child)]:
         return max(done, key=_age)
     if path == Path(HOME):
@@ -254,22 +254,22 @@ def newest_in(path: Path) -> Path:
 
 
 def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
-    """The runs that were recorded last, each by itself, the older one first."""
-    runs = [one for one in _done_in(path) if not (one / ANSWER).exists() and _is_one_run(one)]
-    # A command that could not be started, or was to run unrecorded, left none.
-    alone = sorted((one for one in runs if next(one.rglob("recording*.sqlite"), None)), key=_age)
-    if len(alone) < 2:
+    """Return the last two recorded runs that belong to no check or measurement, the older one first."""
+    runs = [home for home in _done_in(path) if not (home / ANSWER).exists() and _is_one_run(home)]
+    # A command that could not be started, or that ran unrecorded, left no recording.
+    recorded = sorted((home for home in runs if next(home.rglob("recording*.sqlite"), None)), key=_age)
+    if len(recorded) < 2:
         raise RecordingError(
-            f"{path} holds {len(alone)} recorded runs, and two are compared", "first: samebits run train.py"
+            f"{path} holds {len(recorded)} recorded runs, and two are compared", "first: samebits run train.py"
         )
-    return open_run(alone[-2]), open_run(alone[-1])
+    return open_run(recorded[-2]), open_run(recorded[-1])
 
 
 def _done_in(path: Path) -> list[Path]:
-    named = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
-    return [child for child in named if not is_busy(child)]
+    homes = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
+    return [child for child in homes if not is_busy(child)]
 
 
 def _is_one_run(home: Path) -> bool:
-    """Not so for a check that was interrupted."""
+    """Whether a folder holds exactly one run; an interrupted check may hold several."""
     return (home / "manifest.json").is_file() or len(list(home.glob("*/manifest.json"))) == 1

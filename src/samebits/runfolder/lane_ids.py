@@ -1,4 +1,4 @@
-"""Which process or thread a recording is of: when it was made among the others of its run, and what users call it."""
+"""The process, thread and training that a recording belongs to: the order of their creation, and their names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from samebits.base.processes import PARENT, START_TIME, stat_of
 
 @dataclass(frozen=True)
 class LaneId:
-    """Where one recording comes from.
+    """The process, thread and training that one recording belongs to.
 
     Attributes:
-        order: compares as the order of creation does: a pair of numbers for every ancestor, the eldest first, then for
-            the process itself, and for a thread that is not the main one.
-        process: what users call it: `SpawnProcess-2`, or the command line it was started with.
-        thread: its name; empty for the main one.
-        training: counts from 1 those that one worker or thread does one after the other; 0 where they are not counted.
+        order: sorts lanes by their creation: a pair of numbers for each ancestor, the eldest first, for the process
+            itself, and for the thread if it is not the main one.
+        process: the name that users know: `SpawnProcess-2`, or the command line that started the process.
+        thread: name of the thread; empty for the main one.
+        training: number, from 1, of the training among those of one worker or thread; 0 where they are not counted.
     """
 
     order: tuple[tuple[int, int], ...] = ()
@@ -31,14 +31,14 @@ class LaneId:
 
     @property
     def name(self) -> str:
-        """For an answer: `training 2 of thread Thread-1 of process SpawnProcess-2`."""
+        """The name in an answer, such as `training 2 of thread Thread-1 of process SpawnProcess-2`."""
         training = f"training {self.training}" if self.training > 1 else ""
         thread = f"thread {self.thread}" if self.thread else ""
         return " of ".join(filter(None, (training, thread, self.process and f"process {self.process}")))
 
 
 def current_lane_id(training: int = 0) -> LaneId:
-    """The lane of the calling thread."""
+    """Return the id of the calling thread's lane."""
     thread = threading.current_thread()
     if thread is threading.main_thread():
         return LaneId(_ancestry(os.getpid()), _process_name(), "", training)
@@ -47,9 +47,9 @@ def current_lane_id(training: int = 0) -> LaneId:
 
 
 def _ancestry(pid: int) -> tuple[tuple[int, int], ...]:
-    """Start time and number of every process from the eldest ancestor down to this one.
+    """Return start time and process id of every process from the eldest ancestor down to this one.
 
-    Arrival says nothing about who was made first, and numbers alone say it only until they start again from below.
+    The order in which recordings arrive says nothing about creation, and process ids alone start again at some point.
     """
     chain: list[tuple[int, int]] = []
     while pid > 0 and (fields := stat_of(pid)):

@@ -1,4 +1,4 @@
-"""Files of a run folder, which may be a stranger's: what leads out of it is not read, nor more than memory can hold."""
+"""Reading files of a run folder. It may come from a stranger: links that leave it, and oversized files, are refused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from samebits.base.errors import RecordingError
 
-# Files are read as a whole, and none of ours comes near: tensors, and text.
+# Files are read as a whole. Limits for tensors and for text, far above anything that samebits writes.
 MOST_BYTES, MOST_TEXT_BYTES = 1 << 34, 1 << 30
 _HINT = "was the run folder edited or copied in part?"
 
 
 def safe_path(path: Path, folder: Path) -> Path:
-    """A path in a folder; RecordingError where a link or `..` leads out of it, or it is a pipe or a device."""
+    """Return a path in a folder; RecordingError where a link or `..` leads out of it, or it is a pipe or a device."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise RecordingError(f"{path} leads out of {folder}, so it is not read", _HINT)
     if path.exists() and not (path.is_file() or path.is_dir()):
@@ -24,12 +24,12 @@ def safe_path(path: Path, folder: Path) -> Path:
 
 
 def safe_files(folder: Path, pattern: str) -> Iterator[Path]:
-    """The files in a folder that match."""
+    """The paths in a folder that match a pattern, each checked by `safe_path`."""
     return (safe_path(path, folder) for path in folder.glob(pattern))
 
 
 def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a file in a folder; RecordingError where it is none of the folder's, or too large."""
+    """Return the content of a file in a folder; RecordingError as by `safe_path`, or where the file is too large."""
     size = safe_path(path, folder).stat().st_size
     if size > most:
         raise RecordingError(f"{path} has {size} bytes, more than samebits reads", _HINT)
@@ -37,12 +37,12 @@ def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_json(path: Path, folder: Path) -> object:
-    """The document in a file of a folder; ValueError where it is none, else errors as of `read_bytes`."""
+    """Return the JSON document in a file of a folder; ValueError where it is not JSON, else as `read_bytes`."""
     return parsed(read_bytes(path, folder, MOST_TEXT_BYTES))
 
 
 def parsed(text: str | bytes) -> object:
-    """A JSON document; ValueError where it is none, or is nested too deep."""
+    """Parse a JSON document; ValueError where it is not JSON, or is nested too deep."""
     try:
         return json.loads(text)
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""The one way in which samebits takes files away: nothing but what it has made itself, in folders of its own."""
+"""The only code of samebits that deletes files: only those that it made itself, in folders of its own."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 from samebits.base.errors import StorageError
 
-# A folder of our own, under `.samebits`, or for temporary files.
+# The names of our own folders: under `.samebits`, and for temporary files.
 OWN_NAME = re.compile(r"\d{8}-\d{6}-\d+(-\d+)?")
 TEMPORARY = re.compile(r"samebits-[0-9a-f]{16}")
-# In a folder that `--out` names: it was empty, and what is in it since then is ours.
+# Marks a folder that `--out` names: it was empty, so everything in it since then is ours.
 MARK = ".samebits-runs"
 
 
 def is_own(folder: Path) -> bool:
-    """Whether all in this folder is ours."""
+    """Whether everything in this folder was made by samebits."""
     if folder.is_symlink():
         return False
     is_home = OWN_NAME.fullmatch(folder.name) is not None and folder.parent.name == ".samebits"
@@ -29,19 +29,19 @@ def is_own(folder: Path) -> bool:
 
 
 def remove(path: str | os.PathLike[str]) -> None:
-    """Take away a file or a folder, if it is ours; what cannot be removed stays, and so does what links lead to."""
-    own = Path(os.path.abspath(path))
-    if not any(is_own(folder) for folder in (own, *own.parents)) or not _is_straight(own):
-        raise StorageError(f"{own} was not made by samebits, so it is not removed", "please report this")
-    if own.is_symlink() or own.is_file():
+    """Delete a file or a folder of ours; what cannot be deleted stays, and links are deleted without their targets."""
+    target = Path(os.path.abspath(path))
+    if not any(is_own(folder) for folder in (target, *target.parents)) or not _is_straight(target):
+        raise StorageError(f"{target} was not made by samebits, so it is not removed", "please report this")
+    if target.is_symlink() or target.is_file():
         with suppress(OSError):
-            own.unlink()
-    elif own.exists():
-        shutil.rmtree(own, onerror=_make_writable)
+            target.unlink()
+    elif target.exists():
+        shutil.rmtree(target, onerror=_make_writable)
 
 
 def _is_straight(own: Path) -> bool:
-    """Whether no link below our own folder leads elsewhere on the way to it."""
+    """Whether the path from our own folder to the file passes no link that leads out of the folder."""
     home = next(folder for folder in (*reversed(own.parents), own) if is_own(folder))
     return own == home or Path(os.path.realpath(own.parent)).is_relative_to(os.path.realpath(home))
 
@@ -54,7 +54,7 @@ def _is_mine(folder: Path) -> bool:
 
 def _make_writable(function: Callable[..., object], path: str, error: object) -> None:
     with suppress(OSError):
-        for one in (os.path.dirname(path), path):
-            if not os.path.islink(one):
-                os.chmod(one, os.stat(one).st_mode | stat.S_IRWXU)
+        for locked in (os.path.dirname(path), path):
+            if not os.path.islink(locked):
+                os.chmod(locked, os.stat(locked).st_mode | stat.S_IRWXU)
         shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
