@@ -1,7 +1,7 @@
-"""What each process of a run noted besides its recording: one JSON line per note, appended at once.
+"""Notes that each process of a run writes next to its recording: one JSON line per note, appended at once.
 
 A journal needs no closing and no lock: each process has its own file, and a half-written last line is left out by the
-reader. A line holds the kind of the record as `note`, and every field that is not what it is when left out.
+reader. A line holds the kind of the note as `note`, and every field that differs from its default.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOTES: dict[str, type[Note]] = {}
 
 @dataclass(frozen=True)
 class Note:
-    """Something that a process noted."""
+    """A note of a process."""
 
     note: ClassVar[str]
 
@@ -41,9 +41,9 @@ class Note:
         _NOTES[note] = cls
 
     def to_json(self) -> dict[str, object]:
-        """A line of a journal as plain data."""
-        known = ((one, getattr(self, one.name)) for one in fields(self))
-        return {"note": self.note, **{one.name: to_data(value) for one, value in known if value != one.default}}
+        """Return the note as plain data, as a line of a journal holds it."""
+        values = ((f, getattr(self, f.name)) for f in fields(self))
+        return {"note": self.note, **{f.name: to_data(value) for f, value in values if value != f.default}}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Started(Note, note="start"):
     """samebits started in a process.
 
     Attributes:
-        stack: where its stack begins, which tells a program from the one that it replaces; 0 if unknown.
+        stack: address where its stack begins, which tells a program from the one that it replaces; 0 if unknown.
     """
 
     executable: str
@@ -62,7 +62,7 @@ class Started(Note, note="start"):
 
 @dataclass(frozen=True)
 class InEffect:
-    """One factor as torch found it: how samebits treats it, and its value."""
+    """The mode and the value of one factor when torch was imported."""
 
     mode: str
     value: str
@@ -70,11 +70,11 @@ class InEffect:
 
 @dataclass(frozen=True)
 class Observed(Note, note="observed"):
-    """What was in effect when torch was imported.
+    """The versions and factors that were in effect when torch was imported.
 
     Attributes:
-        versions: of what the program uses; None for what it has not.
-        script: path of the script that runs; empty where that is no file of the user's.
+        versions: library → its version; None for one that the program does not have.
+        script: path of the script that runs; empty where it is no file of the user's.
     """
 
     versions: Mapping[str, str | None] = field(default_factory=dict)
@@ -84,33 +84,33 @@ class Observed(Note, note="observed"):
 
 
 class Witnessed(Witness, Note, note="witness"):
-    """A witness, as a note."""
+    """A witness of a factor, as a note."""
 
 
 @dataclass(frozen=True)
 class HandedOut(Note, note="handed-out"):
-    """The operating system handed out bytes to the user's code; `begins`: the first three, in hexadecimal."""
+    """The operating system gave random bytes to the user's code; `begins`: the first three, in hexadecimal."""
 
     begins: str
 
 
 @dataclass(frozen=True)
 class Seeded(SeedCall, Note, note="seed"):
-    """A generator was seeded in this process of the program."""
+    """A generator was seeded; `process` tells, by its ancestors, in which process of the program."""
 
     process: str = ""
 
 
 @dataclass(frozen=True)
 class Carried(Note, note="carried"):
-    """Something was asked for that this run wrote later, or that was not there: the next run may find it.
+    """The program asked for a path that did not exist, or that it wrote to later: the next run may find other content.
 
     Attributes:
-        how: `read`, `listed`, `tested` (whether it is there) or `made` (it was to be made anew).
-        path: that was asked for, absolute, as in the user's own folder.
-        written: the path that was written, the same or one in the folder `path`.
-        asked, wrote: the lines; None where it is not known that this process wrote.
-        step: how many steps were done when it was asked for.
+        how: `read`, `listed`, `tested` (whether it exists) or `made` (it was to be created anew).
+        path: the path that was asked for, absolute, as in the user's own folder.
+        written: the path that was written to: `path` itself, or one in the folder `path`.
+        asked, wrote: the lines that did so; `wrote` is None where it is not known that this process wrote.
+        step: how many steps were done when the path was asked for.
     """
 
     how: str
@@ -123,11 +123,11 @@ class Carried(Note, note="carried"):
 
 @dataclass(frozen=True)
 class Outside(Note, note="outside"):
-    """What a line of the program's took from where no copy holds it still.
+    """A line of the program used something that no copy of the folder keeps unchanged.
 
     Attributes:
         kind: a `file` outside the working folder, a `program` that it started, or a `timer`.
-        what: the path, the command, or what sets the timer; the first one at each line.
+        what: the path, the command, or the call that sets the timer; the first of its kind at each line.
     """
 
     kind: str
@@ -137,7 +137,7 @@ class Outside(Note, note="outside"):
 
 @dataclass(frozen=True)
 class Wrote(Note, note="wrote"):
-    """A file was written, or begun: as the user calls it, the line that did it first, and the steps done by then."""
+    """A file was written to, or created: its path for the user, the first line that did so, the steps done by then."""
 
     path: str
     site: Site | None = None
@@ -146,11 +146,11 @@ class Wrote(Note, note="wrote"):
 
 @dataclass(frozen=True)
 class Reached(Note, note="reached"):
-    """Something outside the copy of the working folder: other runs meet it, too.
+    """The program reached something outside its copy of the working folder, which other runs reach, too.
 
     Attributes:
         what: `file PATH`, `port NUMBER`, `shared memory NAME`.
-        goes_on: what other runs have written to the file stays in it (a log that is appended to, a database).
+        goes_on: the file keeps what other runs have written to it (a log that is appended to, a database).
     """
 
     what: str
@@ -160,11 +160,11 @@ class Reached(Note, note="reached"):
 
 @dataclass(frozen=True)
 class Unseen(Note, note="unseen"):
-    """Something that the recording does not hold, in words.
+    """Something that the recording does not show, in words.
 
     Attributes:
-        entered: samebits is in the process that did it.
-        files: of which it speaks, as one would type them where the run started; empty where it is something else.
+        entered: whether samebits is in the process that did it.
+        files: the files that the words are about, as one would type them where the run started; empty for other things.
     """
 
     what: str
@@ -173,12 +173,12 @@ class Unseen(Note, note="unseen"):
 
     @classmethod
     def written(cls, files: Sequence[str]) -> Unseen:
-        """What was written to some files, the same words in every run."""
+        """Return the note for files that were written, in words that are the same in every run."""
         shown = listed(list(dict.fromkeys(map(without_version, files))), MOST_NAMED, "file")
         return cls(f"what was written to {shown}: compare it yourself", files=tuple(files))
 
     def beside(self, compared: Collection[str], start: str) -> Unseen | None:
-        """The same without files that were compared in another way, as absolute paths; None where none is left."""
+        """Return this note without the files that were compared (absolute paths); None where no file is left."""
         files = [name for name in self.files if os.path.normpath(os.path.join(start, name)) not in compared]
         if len(files) == len(self.files):
             return self
@@ -190,7 +190,7 @@ class Files(Note, note="files"):
     """The user's source files that were imported, and the script that ran them.
 
     Attributes:
-        texts: further files of the working folder that were read as text before the first step: configurations.
+        texts: other files of the working folder that were read as text before the first step, such as configurations.
     """
 
     files: tuple[str, ...]
@@ -200,10 +200,10 @@ class Files(Note, note="files"):
 
 @dataclass(frozen=True)
 class Variable(Note, note="variable"):
-    """An environment variable that a line of the user's asked for.
+    """An environment variable that a line of the user's read.
 
     Attributes:
-        digest: of name and value, 12 hex digits; `unset` where there was none.
+        digest: digest of name and value, 12 hex digits; `unset` where the variable was not set.
     """
 
     name: str
@@ -211,7 +211,7 @@ class Variable(Note, note="variable"):
 
     @classmethod
     def of(cls, name: str, value: str | None) -> Variable:
-        """The note of a variable; the value itself is written nowhere."""
+        """Return the note for a variable; the value itself is written nowhere."""
         if value is None:
             return cls(name, "unset")
         return cls(name, hashlib.sha256(f"{name}={value}".encode(errors="surrogateescape")).hexdigest()[:12])
@@ -219,7 +219,7 @@ class Variable(Note, note="variable"):
 
 @dataclass(frozen=True)
 class Overridden(Note, note="overridden"):
-    """A factor was pinned, and the program undid that: why, as a clause."""
+    """The program undid the pin of a factor; `why` is a clause."""
 
     factor: str
     why: str
@@ -227,7 +227,7 @@ class Overridden(Note, note="overridden"):
 
 @dataclass(frozen=True)
 class Replaced(Note, note="replaced"):
-    """Calls of one of torch's operations at one line that were answered by a deterministic formula of ours."""
+    """Calls of one torch operation at one line that a deterministic formula of samebits computed instead."""
 
     op: str
     calls: int
@@ -235,25 +235,25 @@ class Replaced(Note, note="replaced"):
 
     @classmethod
     def told(cls, folder: Path) -> str:
-        """All of a run in one line: operations, lines where they are known, calls; empty where nothing was replaced."""
+        """List all replacements of a run in one line: operation, its line if known, number of calls; empty for none."""
         calls: dict[tuple[str, str], int] = {}
         for note in read_notes(folder, Replaced):
-            place = f"{note.site.place}, " if note.site else ""
-            calls[note.op, place] = calls.get((note.op, place), 0) + note.calls
-        counted = (f"{op} ({place}{n} call{'s' if n > 1 else ''})" for (op, place), n in sorted(calls.items()))
+            line = f"{note.site.place}, " if note.site else ""
+            calls[note.op, line] = calls.get((note.op, line), 0) + note.calls
+        counted = (f"{op} ({line}{n} call{'s' if n > 1 else ''})" for (op, line), n in sorted(calls.items()))
         return ", ".join(counted)
 
 
 @dataclass(frozen=True)
 class Used(Note, note="used"):
-    """Which of the things that some factors need the program used."""
+    """The features that the program used, of those that some factors need, such as `ranks`."""
 
     what: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Refused(Note, note="refused"):
-    """A pin stopped the program: its error, and the line that called what the pin forbids."""
+    """A pin stopped the program: the error, and the line that called something that the pin forbids."""
 
     message: str
     where: str
@@ -261,7 +261,7 @@ class Refused(Note, note="refused"):
 
 @dataclass(frozen=True)
 class Failed(Note, note="error"):
-    """What ended a recording; of the kinds in JSON answers, or a mistake of ours."""
+    """An error of samebits in a process; `kind` is as in JSON answers, or `internal` for a mistake of ours."""
 
     kind: str
     message: str
@@ -270,21 +270,21 @@ class Failed(Note, note="error"):
 
 @dataclass(frozen=True)
 class Ended(Note, note="end"):
-    """The process came to its end; `stopped_after` is the step after which samebits ended it on purpose."""
+    """The process ended; `stopped_after` is the step after which samebits ended it on purpose, None if it did not."""
 
     stopped_after: int | None = None
 
 
 @dataclass(frozen=True)
 class Cut(Note, note="cut"):
-    """What steps are cut at: `optimizer`, `backward` or `forward`."""
+    """The event at which steps are cut: `optimizer`, `backward` or `forward`."""
 
     cut: str
 
 
 @dataclass(frozen=True)
 class ComputedIn(Note, note="environment"):
-    """What the process computed with, as it was when the first step was done."""
+    """The environment in which the process computed, as it was when the first step was done."""
 
     environment: Environment = field(default_factory=Environment)
 
@@ -299,7 +299,7 @@ class SteppedShared(Note, note="stepped_shared"):
 
 @dataclass(frozen=True)
 class OpDiverged(Note, note="op_diverged"):
-    """The operation at which this run diverges from the one that it follows."""
+    """The first operation at which this run diverges from the run that it follows."""
 
     rank: int
     step: int
@@ -308,12 +308,12 @@ class OpDiverged(Note, note="op_diverged"):
 
 @dataclass(frozen=True)
 class _OfCheckpoint:
-    """What is noted of a file that is saved or loaded, in a run whose checkpoints are watched.
+    """The fields of a note about a file that is saved or loaded, in a run whose checkpoints are watched.
 
     Attributes:
-        path: absolute; empty where it went to no file with a name.
+        path: absolute path of the file; empty where no file with a name was used.
         steps: optimizer steps that were done by then.
-        time: when the file was written to, by which it is known under another name.
+        time: when the file was last written to, by which it is recognized under another name.
     """
 
     path: str
@@ -329,8 +329,8 @@ class Saved(_OfCheckpoint, Note, note="saved"):
     """Something was saved to a file.
 
     Attributes:
-        counts: stream → how many things of it had come in that step by then.
-        is_aside: by another thread, during the training.
+        counts: stream → how many of its entries had come in the current step by then.
+        is_aside: whether another thread saved it while the training went on.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -339,19 +339,19 @@ class Saved(_OfCheckpoint, Note, note="saved"):
 
 @dataclass(frozen=True)
 class Loaded(_OfCheckpoint, Note, note="loaded"):
-    """Something that was saved was loaded."""
+    """Something was loaded from a file."""
 
 
 @dataclass(frozen=True)
 class Lacks(Note, note="lacks"):
-    """What a resumed run holds otherwise than the killed one held it when it had saved.
+    """A value in a resumed run that differs from the value that the killed run held when it had saved.
 
     Attributes:
-        path: by which the program reaches it, such as `trainer.best`.
-        state: of a training, which it belongs to.
-        then, now: in few words; empty for what is long, or neither number nor text.
-        can_put: it can be given back.
-        time: it was compared so often by then; the last time counts.
+        path: expression by which the program reaches the value, such as `trainer.best`.
+        state: the part of a training's state that the value belongs to, such as `optimizer`.
+        then, now: the value in the killed and in the resumed run; empty where it is long, or neither number nor text.
+        can_put: whether samebits can restore the value.
+        time: how often something had been loaded when the values were compared; the last comparison counts.
     """
 
     path: str
@@ -365,16 +365,16 @@ class Lacks(Note, note="lacks"):
 
 @dataclass(frozen=True)
 class BatchFetched(Note, note="fetched"):
-    """A loader handed a batch over, in a run whose checkpoints are watched.
+    """A loader handed over a batch, in a run whose checkpoints are watched.
 
     Attributes:
-        step, number: optimizer steps that were done by then, and batches within the step.
-        indices: digest of the indices that it was made of; empty where there are none.
-        loader: they count from 0 as they are first iterated; those of one dataset are one.
-        epoch, position: how often that one was iterated before, and the batch in that epoch.
-        draws: the order of that epoch was drawn from a global generator.
+        step, number: optimizer steps that were done by then, and the number of the batch in the step.
+        indices: digest of the indices of its samples; empty where there are none.
+        loader: number of the loader, from 0 in the order of first use; loaders of one dataset share a number.
+        epoch, position: how often that loader was iterated before, and the number of the batch in that epoch.
+        draws: whether the order of that epoch was drawn from a global generator.
         ahead: how many batches its workers fetch ahead.
-        kind: the same for loaders that one line iterates, of datasets of one class and size.
+        kind: the same number for loaders that one line iterates, if class and size of dataset and batch size are equal.
     """
 
     step: int
@@ -394,8 +394,8 @@ class Interrupted(Note, note="interrupted"):
     """samebits stopped the process on purpose, as a killed training is stopped.
 
     Attributes:
-        step: the last one that was done; -1 before the first.
-        torn: the file of which half was left.
+        step: the last step that was done; -1 before the first.
+        torn: the file of which only half was left.
     """
 
     step: int
@@ -408,25 +408,25 @@ AnyNote = TypeVar("AnyNote", bound=Note)
 
 
 class Journal:
-    """Appends notes of this process to a file of its own; a forked child has another file."""
+    """Appends the notes of a process to a file of its own; a forked child has another file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._pid = 0
-        # What could not be written.
+        # Lines that could not be written so far.
         self._waiting: deque[bytes] = deque()
 
     def note(self, note: Note) -> None:
         """Append one line. A full disk must not end the user's run: the note then waits for the next one.
 
-        Lines are one write, so threads, and signal handlers in the midst of it, need no lock.
+        Each line is one write, so threads, and signal handlers that interrupt it, need no lock.
         """
         pid = os.getpid()
         if self._pid != pid:
             self._pid, self._waiting = pid, deque()
         path = self.folder / f"journal.{platform.node()}.{pid}.jsonl"
         lines = b""
-        with suppress(IndexError):  # what waits goes to one thread
+        with suppress(IndexError):  # each waiting line is taken by one thread
             while True:
                 lines += self._waiting.popleft()
         lines += json.dumps(note.to_json()).encode() + b"\n"
@@ -442,27 +442,27 @@ class Journal:
 
 
 def read_notes(folder: Path, kind: type[AnyNote]) -> Iterator[AnyNote]:
-    """The notes of one kind of all processes of a run, process by process; `Note` stands for every kind."""
+    """The notes of one kind from all processes of a run, process by process; the kind `Note` gives all notes."""
     for notes in read_processes(folder):
         yield from (note for note in notes if isinstance(note, kind))
 
 
 def noted_environment(folder: Path) -> Environment:
-    """What the processes of a run computed with; all of it unknown where none came to the end of a step."""
+    """Return the environment in which the processes of a run computed; unknown where none finished a step."""
     return together(note.environment for note in read_notes(folder, ComputedIn))
 
 
 def read_processes(folder: Path) -> Iterator[list[Note]]:
-    """The notes of each process of a run."""
+    """The notes of each process of a run, one list per process."""
     for path in sorted(safe_files(folder, "journal.*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
         notes = map(_noted, read_bytes(path, folder, MOST_TEXT_BYTES).split(b"\n")[:-1])
         yield [note for note in notes if note is not None]
 
 
 def _noted(line: bytes) -> Note | None:
-    """The note of a line; None where there is none, or one that only a newer samebits knows.
+    """Return the note in a line; None where there is none, or one that only a newer samebits knows.
 
-    What should be known and cannot be read is no less than something unseen.
+    A note of a known kind that cannot be read becomes an `Unseen`, so that it is not overlooked.
     """
     content = None
     with suppress(ValueError):

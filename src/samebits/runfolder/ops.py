@@ -1,10 +1,10 @@
-"""Operations on disk, beside the steps of the same recording.
+"""Recorded operations on disk, in the file that also holds the steps.
 
     op_kinds(id, content)                               what operations of one kind have in common, as JSON
     ops(chunk, step, first, count, root, packed)        up to 512 operations of one step
 
-`packed` holds the kinds of the operations (4 bytes each), then their evidence (8 bytes each); how many pieces of
-evidence an operation has, its kind says. `root` digests the chunk and the root before it, as steps do.
+`packed` holds the kinds of the operations (4 bytes each), then their evidence (8 bytes each); the kind of an operation
+tells how many pieces of evidence it has. `root` digests the chunk and the root before it, as steps do.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ CHUNK = 512
 Pass = Literal["forward", "backward", "optimizer", "none"]
 # The namespaces of torch's own operations.
 BUILTIN = ("aten", "prims", "mkldnn", "mkldnn_prepacked", "quantized", "onednn")
-# The folder in a run's folder where the operands of single operations are kept.
+# The subfolder of a run folder that keeps the operands of single operations.
 OPERANDS = "operands"
 
 
 @dataclass(frozen=True)
 class OpKind:
-    """What operations of one kind have in common.
+    """What operations of one kind have in common: everything but their evidence.
 
     Attributes:
-        op: `aten::add_.Tensor`.
+        op: name and overload, such as `aten::add_.Tensor`.
         pass_: `forward`, `backward`, `optimizer`, or `none` (data, metrics, what belongs to no pass).
-        module: dotted path of the module it runs in; a backward operation has its forward operation's.
-        path, line, function: the user's line nearest to it; backward as above.
+        module: dotted path of the module it runs in; for a backward operation, that of its forward operation.
+        path, line, function: the user's line nearest to it; for a backward operation, that of its forward operation.
         backward_of: the forward operation that this one belongs to, without overload; empty in other passes.
         arguments: what it was called with: `(float32[2, 3], 1, alpha=1)`.
-        ins, outs: names of the evidence.
-        is_view: it makes no bits, only another look at those of its input.
-        source: the line as it was when it was recorded.
+        ins, outs: names of the evidence of inputs and of results.
+        is_view: it computes nothing, and its result is a view of its input.
+        source: the source line as it was when the operation was recorded.
     """
 
     op: str
@@ -64,31 +64,31 @@ class OpKind:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What two runs are aligned by, together with how many of the same came before in the step."""
+        """The key by which operations of two runs are aligned, with the count of earlier ones of this key in a step."""
         return self.pass_, self.module, self.op
 
     @cached_property
     def digest(self) -> int:
-        """The digest of all fields above."""
+        """The digest of all fields but `source`."""
         return int.from_bytes(hashlib.blake2b(self.as_json().encode(), digest_size=8).digest(), "little")
 
     def as_json(self) -> str:
         content = asdict(self)
-        del content["source"]  # a line that was edited is still that line
+        del content["source"]  # an edited line is still the same line
         return json.dumps(content)
 
     def as_row(self) -> str:
-        """What is recorded: with the line as it is now."""
+        """Return the JSON to record, with the source line as it is now."""
         return json.dumps({**asdict(self), "source": Site(self.path, self.line).source if self.path else ""})
 
 
 @dataclass(frozen=True)
 class Producer:
-    """The operation that wrote an input last.
+    """The operation that last wrote to the memory of an input.
 
     Attributes:
-        uninitialized: it made the memory, and wrote nothing to it.
-        other_stream: it was queued on another stream of the device than what reads the input.
+        uninitialized: it allocated the memory, and wrote nothing to it.
+        other_stream: it was queued on another stream of the device than the operation that reads the input.
     """
 
     step: int
@@ -104,7 +104,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class KeptView:
-    """How one operand lay in memory."""
+    """The layout of one kept tensor in memory."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -117,7 +117,7 @@ class KeptView:
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """How many different results a number of calls of a custom operation gave inside the program."""
+    """How often a custom operation was called again inside the program, and how many different results it gave."""
 
     calls: int
     results: int
@@ -128,16 +128,16 @@ class KeptCall:
     """A call that was kept with its operands, as `operands/*.json` holds it.
 
     Attributes:
-        is_builtin: it is torch's.
+        is_builtin: the operation is torch's own.
         arguments, keywords: each a dictionary of one entry, kind → value, as `agent.ops.operands` encodes them.
-        labels: of the tensors among them.
-        write_only, written: arguments that are written and not read, and numbers of the tensors that are written to.
-        producers: argument → who wrote there last.
-        views, digests: of operands and results, by name.
-        settings, environment, torch: with what it ran.
-        changed_meanwhile, shared: arguments that others may have written to.
-        called_again: what calling it again in the program showed; None where that can be done outside.
-        drawn_on: the device of the generator that it draws from.
+        labels: names of the arguments that the tensors among them belong to.
+        write_only, written: arguments that are written and not read; numbers of the tensors that are written to.
+        producers: argument → the operation that last wrote to its memory.
+        views, digests: layout and digest of operands and results, by name.
+        settings, environment, torch: settings, environment variables and torch version with which it ran.
+        changed_meanwhile, shared: arguments that changed during the call, and those in memory that other processes see.
+        called_again: what calling it again inside the program showed; None where it was not called again.
+        drawn_on: device of the generator that it draws from; empty where it draws from none.
     """
 
     kind: OpKind
@@ -162,7 +162,7 @@ class KeptCall:
 
 
 def read_call(path: Path, folder: Path) -> KeptCall:
-    """A call that was kept in a run's folder; RecordingError where it is something else."""
+    """Read a call that was kept in a run's folder; RecordingError where the file holds something else."""
     try:
         return from_data(KeptCall, read_json(path, folder))
     except RecordingError:
@@ -173,7 +173,7 @@ def read_call(path: Path, folder: Path) -> KeptCall:
 
 @dataclass(frozen=True)
 class OpRow:
-    """One operation.
+    """One recorded operation.
 
     Attributes:
         index: its number in the step, from 0.
@@ -195,7 +195,7 @@ class OpRow:
 
 
 class OpSheet:
-    """Operations on their way to disk."""
+    """A buffer for operations that are not on disk yet."""
 
     def __init__(self) -> None:
         self.kinds: list[OpKind] = []
@@ -209,7 +209,7 @@ class OpSheet:
         self._ids, self._evidence = array("I"), array("Q")
 
     def add_kind(self, kind: OpKind) -> int:
-        """The id of a kind that is met for the first time."""
+        """Add a kind that occurs for the first time, and return its id."""
         self.kinds.append(kind)
         return len(self.kinds) - 1
 
@@ -223,7 +223,7 @@ class OpSheet:
         return not self._ids and not self._chunks
 
     def add(self, kind: int, evidence: Sequence[int]) -> bool:
-        """Append one operation; True when a chunk is full and may be written."""
+        """Append one operation; return True when a chunk is full and may be written."""
         self._ids.append(kind)
         self._evidence.extend(evidence)
         if len(self._ids) < CHUNK:
@@ -232,7 +232,7 @@ class OpSheet:
         return True
 
     def begin_at(self, step: int) -> None:
-        """The next operation belongs to this step."""
+        """Start a step: the next operation belongs to it."""
         self._close(step, 0)
 
     def _close(self, step: int, first: int) -> None:
@@ -241,15 +241,15 @@ class OpSheet:
         self._begin(step, first)
 
     def write(self, writer: Writer) -> None:
-        """Everything that waits goes to disk."""
+        """Write everything in the buffer to a recording."""
         self._close(self.step, self.index)
         for number in range(self._written_kinds, len(self.kinds)):
             writer.insert("INSERT INTO op_kinds VALUES(?, ?)", number, self.kinds[number].as_row())
         self._written_kinds = len(self.kinds)
         chunks, self._chunks = self._chunks, []
         for step, first, ids, evidence in chunks:
-            whole = array("Q", [self.kinds[kind].digest for kind in ids]).tobytes() + evidence.tobytes()
-            self._root = hashlib.blake2b(self._root + step.to_bytes(8, "little") + whole, digest_size=8).digest()
+            content = array("Q", [self.kinds[kind].digest for kind in ids]).tobytes() + evidence.tobytes()
+            self._root = hashlib.blake2b(self._root + step.to_bytes(8, "little") + content, digest_size=8).digest()
             row = (step, first, len(ids), self._root, ids.tobytes() + evidence.tobytes())
             writer.insert("INSERT INTO ops VALUES(NULL, ?, ?, ?, ?, ?)", *row)
 
@@ -260,11 +260,11 @@ class Ops:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._kinds: dict[int, OpKind] = {}
-        # Numbers of the chunks; they are in the order of time and have no gaps.
+        # How many chunks there are; they are numbered in the order of time, without gaps.
         self.chunks = int(recording.one("SELECT COUNT(*) FROM ops")[0])
 
     def root(self, chunk: int) -> bytes:
-        """The chained digest of everything up to and including a chunk."""
+        """Return the chained digest of everything up to and including a chunk."""
         return bytes(self._recording.one("SELECT CAST(root AS BLOB) FROM ops WHERE chunk=?", chunk + 1)[0] or b"")
 
     def rows(self, chunk: int = 0) -> Iterator[OpRow]:
@@ -279,12 +279,12 @@ class Ops:
         *numbers, packed = self._recording.one(query, chunk + 1)
         step, first, count = map(int, numbers)
         ids, evidence = array("I", packed[: 4 * count]), array("Q", packed[4 * count :])
-        at = 0
+        start = 0
         for position, number in enumerate(ids):
             kind = self._kind(number)
-            end = at + len(kind.ins) + len(kind.outs)
-            yield OpRow(step, first + position, kind, tuple(evidence[at:end]))
-            at = end
+            end = start + len(kind.ins) + len(kind.outs)
+            yield OpRow(step, first + position, kind, tuple(evidence[start:end]))
+            start = end
 
     def _kind(self, number: int) -> OpKind:
         if number not in self._kinds:
@@ -294,14 +294,14 @@ class Ops:
 
 
 def operands_name(rank: int, step: int, index: int) -> str:
-    """The name, without suffix, of the files that keep the operands of one operation."""
+    """Return the name, without suffix, of the files that keep the operands of one operation."""
     return f"rank{rank}.step{step}.op{index}"
 
 
 def place_in(path: Path) -> tuple[int, int, int]:
-    """Rank, step and index, from such a name."""
-    found = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
-    if found is None:
+    """Return rank, step and index of an operation from the name of a file with its operands."""
+    match = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
+    if match is None:
         raise ValueError(f"{path} is not a file with operands")
-    rank, step, index = found.groups()
+    rank, step, index = match.groups()
     return int(rank), int(step), int(index)

@@ -1,6 +1,6 @@
-"""RunSpec: what one run of the command is asked: how it is treated, what it records, when it ends, where it begins.
+"""RunSpec: the instructions for one run of the command: its treatment, its recording, its beginning and its end.
 
-Plain data that travels through a file.
+Plain data, written to a file outside and read by the process of the run.
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ from samebits.factors.catalog import CATALOG
 from samebits.factors.context import Setting
 
 VARIABLE = "SAMEBITS_PLAN"
-# The name of the file.
+# The name of the file with the spec; the variable holds its path.
 PLAN = "plan.json"
-# Two named pipes beside it, where a run is paced: `go` brings a number of steps to take, or 0 to end there; `done`
-# takes one JSON object when the run is ready, and one for each block of steps that it took.
+# Two named pipes next to it, where a run is paced: `go` brings a number of steps to take, or 0 to end there; `done`
+# takes one JSON object when the run is ready, and one for each block of steps that it has taken.
 GO, DONE = "go", "done"
 
-# What the names of models begin with that no optimizer trains, where a resume is watched: averages, copies.
+# Where a resume is watched: the prefix of the names of models that no optimizer trains, such as averages and copies.
 AVERAGED = "averaged "
-# How a training is stopped, what of it is given back to see whether that was missing.
+# The signal that stops a training; the moment at which generators are restored in the run that resumes it.
 StopSignal = Literal["KILL", "TERM"]
 Moment = Literal["iter", "batch"]
-# What the folder of a run holds: what the command found there; besides, what the first run prepared before its first
-# step; or what a whole run has left.
+# What the working folder of a run holds at its start: what the command found there; that and what the first run
+# prepared before its first step; or what an earlier run has left.
 Beginning = Literal["found", "prepared", "left"]
 
 
 @dataclass(frozen=True)
 class OpWindow:
-    """Every operation of a window of steps.
+    """A window of steps that are recorded operation by operation.
 
     Attributes:
-        first, last: the steps of the window, both included; `last=None` is up to the end.
-        against: run folder to compare with while running: the operands of the first operation that differs are kept.
-        keep: keep the operands of these operations, each (step, index in the step).
-        grafts: files with operands; their results are put in place of this run's own, so that the run continues as if
-            that operation had not differed.
-        by_value: the evidence is of elements alone, not of where an input came from, or of how it lies in memory: so
-            two programs can be compared that are not the same.
+        first, last: the steps of the window, both included; `last=None` extends it to the end of the run.
+        against: folder of a run to compare with while this one runs: the operands of the first operation that differs
+            are kept, if they are on the CPU.
+        keep: operations whose operands are kept, each (step, index in the step).
+        grafts: files with the operands and results of another run's operations; they replace this run's own, so that it
+            continues as if those operations had not differed.
+        by_value: the evidence covers elements alone, not where an input came from or how it lies in memory, so that two
+            different programs can be compared.
     """
 
     first: int = 0
@@ -57,15 +58,15 @@ class OpWindow:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a resumed run is compared with, and given back from outside, to see whether that is what it lacks.
+    """The kept state that a resumed run is compared with, and which of it is restored to see whether that was missing.
 
     Attributes:
-        folder: of the run that kept it.
-        slots: paths of what is given back where the resumed run comes to a line that the killed one came to.
-        moment: of the generators: before the first `iter` of a loader, or before a `batch` is made; None for none.
-        batch: which batch, counted from 0 over all that the process gets.
-        names: of the generators; empty for all.
-        skip: pass this many batches over at that moment, instead of giving generators back.
+        folder: folder of the run that kept the state.
+        slots: paths of the values that are restored where the resumed run reaches a line that the killed one reached.
+        moment: when generators are restored: before the first `iter` of a loader, or before a `batch` is made; or None.
+        batch: number of that batch, from 0, among all that the process gets.
+        names: the generators that are restored; empty for all.
+        skip: how many batches to skip at that moment, instead of restoring generators.
     """
 
     folder: str
@@ -78,16 +79,16 @@ class Restored:
 
 @dataclass(frozen=True)
 class ResumeSpec:
-    """A run whose checkpoints are watched, and that may be stopped in the middle.
+    """Instructions for a run whose checkpoints are watched, and that may be stopped in the middle.
 
     Attributes:
-        end_after_save: a look ends this many steps after the first save, and to the second one where that comes
-            when the first lets one expect it; None for a run that is not ended so.
+        end_after_save: the first look lasts until this many steps after the first save, and then until the second save
+            or until that is overdue; None where it waits for no save.
         stop_after, signal: stop the process at the end of this step, by this signal.
-        torn_save: stop it within the first save for which this many steps are done, and leave half of the file.
-        keep_at: keep what the program holds when this many steps are done and were saved.
-        restored: what the run is compared with, and given back.
-        saved_at: the program is said to save when this many steps are done, in a way that is not seen.
+        torn_save: kill it within the first save after at least this many steps, and leave half of the file.
+        keep_at: keep the values that the program holds when it saves after this many steps.
+        restored: the state that the run is compared with, and what of it is restored.
+        saved_at: numbers of steps after which the program saves, as the user says, in a way that samebits cannot see.
     """
 
     end_after_save: int | None = None
@@ -101,27 +102,28 @@ class ResumeSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run.
+    """The instructions for one run.
 
     Attributes:
-        role: what it is for, in words: `control`, `varied`, `pinned` …
-        settings: how to treat which factor; those not named are natural.
-        seed: root of all pinned streams.
+        role: the purpose of the run, in words: `control`, `varied`, `pinned` …
+        settings: factor → its treatment; factors without an entry are natural.
+        seed: root of the seeds of all pinned random streams.
         witness: note the call sites at which factors enter.
         record: record the steps.
-        per_rank: give every rank streams of its own.
+        per_rank: give every rank random streams of its own.
         stop_after: end the process once this step has been written; None lets it run to its end.
-        keep_step, keep_streams, keep_names: keep whole tensors of one step; no names are all names.
-        ops: record these steps operation by operation; None does not.
-        look_seconds, look_steps: end the process this long after its first step, once it took this many; None does not.
-        follow: folder of another run: end the process soon after it diverged from that one.
-        along: folders of runs that are being made: the same with each of them. Whoever makes them fills in the folders.
+        keep_step, keep_streams, keep_names: keep whole tensors of this step, streams and names; no names are all names.
+        ops: the steps to record operation by operation; None for no step.
+        look_seconds, look_steps: end the process once this many seconds have passed since its first step, and this many
+            steps are done; None sets no such end.
+        follow: folder of another run: end the process soon after it diverges from that run.
+        along: folders of runs made at the same time, followed likewise; whoever starts these runs fills the folders in.
         paced_from: record this many steps, then take further ones only when asked to (`agent.pacer`).
-        resume: watch checkpoints, and stop the run as this says; None does not.
-        begins: what its folder holds at the start.
-        brought: of what a run has left only these paths, as in the user's own folder; empty for all of it.
-        keeps: what this run leaves is kept for later ones.
-        as_run: what `samebits run` holds around the start of its command is held here, too.
+        resume: how checkpoints are watched and where the run is stopped; None for neither.
+        begins: what its working folder holds at the start.
+        brought: of the files that a run has left, those to begin with, as in the user's own folder; empty for all.
+        keeps: keep the files that this run leaves for later runs.
+        as_run: start the command under the same conditions as `samebits run` does.
     """
 
     role: str = "run"
@@ -147,23 +149,23 @@ class RunSpec:
     as_run: bool = False
 
     def named(self, mode: str) -> list[str]:
-        """The factors treated so, in catalogue order."""
+        """Return the names of the factors whose treatment is `mode`, in catalogue order."""
         return [f.name for f in CATALOG if self.settings.get(f.name, Setting()).mode == mode]
 
     def with_settings(self, settings: Mapping[str, Setting]) -> RunSpec:
-        """The same run with some factors treated otherwise."""
+        """Return a copy of this spec in which some factors are treated differently."""
         return replace(self, settings={**self.settings, **settings})
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables that must be set before the interpreter starts."""
-        found: dict[str, str] = {}
+        """Return the variables that must be set before the interpreter starts."""
+        variables: dict[str, str] = {}
         for factor in CATALOG:
-            found |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
-        return found
+            variables |= factor.environment(self.settings.get(factor.name, Setting()), self.seed, environ)
+        return variables
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """What must hold around the start of a command that is run as by `samebits run`."""
+        """Establish the conditions that factors need while the command starts; does nothing without `as_run`."""
         with ExitStack() as stack:
             for factor in CATALOG if self.as_run else ():
                 stack.enter_context(factor.starting(self.settings.get(factor.name, Setting())))
@@ -171,5 +173,5 @@ class RunSpec:
 
 
 def read_spec(path: str | Path) -> RunSpec:
-    """What whoever starts a run wrote for it; ValueError where it is something else."""
+    """Read the spec that was written for a run; ValueError where the file holds something else."""
     return from_data(RunSpec, json.loads(Path(path).read_text(encoding="utf-8")))

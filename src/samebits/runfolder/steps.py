@@ -1,12 +1,12 @@
 """The recording on disk: one sqlite file per rank, one row per step, columns packed.
 
-    meta(key, value)              schema, rank, sequence, complete, digest, streams; and its lane (`lane_ids.py`)
+    meta(key, value)              schema, rank, sequence, complete, digest, streams; and the lane (`lane_ids.py`)
     layouts(id, names)            a list of tensor names, as JSON; most steps share one
     steps(step, kind, root, streams)
-    op_kinds, ops                 operations, where they were asked for (`runfolder/ops.py`)
+    op_kinds, ops                 operations, where they are recorded (`runfolder/ops.py`)
 
 `root` is a chain: it digests the row's streams and the root before it. So two recordings agree up to and including
-step s exactly when their roots at s are equal, and the first divergence is found by halving, reading a handful of
+step s exactly when their roots at s are equal, and the first divergence is found by bisection, which reads only a few
 rows.
 
 A commit costs no fsync (`synchronous=OFF`): what was committed survives a killed process, though not a power cut.
@@ -35,20 +35,20 @@ from samebits.runfolder.lane_ids import LaneId
 from samebits.runfolder.reading import parsed, read_bytes, safe_path
 
 SCHEMA = 2
-# What two runs are compared by, in the order in which one thing follows from another. The state of generators,
-# losses as numbers, and what was saved beside tensors, only explain.
+# The streams by which two runs are compared, in the order in which one follows from another. The other streams only
+# explain: the state of generators, losses as numbers, and saved values that are no tensors.
 Stream = Literal["init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end"]
 COMPARED: tuple[Stream, ...] = get_args(Stream)
 
 
 class StreamKind(NamedTuple):
-    """What a stream is called, and what it says of a run.
+    """The names of a stream, and its role in a comparison.
 
     Attributes:
-        one, all: in words, of one step and of all together; empty for what is not compared.
-        is_trained: it is what was trained. How models began, what they were given and what they returned besides is
-            what else happened: where that matters to what is trained, it shows there.
-        is_numbered: what it holds has numbers for names.
+        one, all: its name in answers, for one step and for all together; empty for streams that are not compared.
+        is_trained: whether it holds results of the training. The initial state, the data and the outputs of models are
+            none: where these matter to the training, that shows in its results.
+        is_numbered: whether its entries have numbers for names.
     """
 
     one: str = ""
@@ -57,7 +57,7 @@ class StreamKind(NamedTuple):
     is_numbered: bool = False
 
 
-# Recordings name a stream by its place here, so new ones go to the end.
+# Recordings name a stream by its position here, so new ones go to the end.
 KINDS_OF_STREAMS = {
     "init": StreamKind("the initial state", "initial state"),
     "batch": StreamKind("the data", "data", is_numbered=True),
@@ -76,12 +76,12 @@ KINDS_OF_STREAMS = {
 STREAMS = tuple(KINDS_OF_STREAMS)
 TRAINED: tuple[Stream, ...] = tuple(stream for stream in COMPARED if KINDS_OF_STREAMS[stream].is_trained)
 
-# Beside a recording, while others read along: the root of each step.
+# The suffix of a file next to a recording, with the root of each step, for other runs that read along.
 ROOTS = ".roots"
 
 Names = tuple[str, ...]
 _HEAD = struct.Struct("<BII")
-# A disk that is full, or a kill, loses no more than these.
+# A full disk or a kill loses no more rows than these, and none older than this.
 _MOST_WAITING = 256
 _SECONDS_WAITING = 0.25
 
@@ -92,9 +92,9 @@ CREATE TABLE steps(step INTEGER PRIMARY KEY, kind TEXT, root BLOB, streams BLOB)
 CREATE TABLE op_kinds(id INTEGER PRIMARY KEY, content TEXT);
 CREATE TABLE ops(chunk INTEGER PRIMARY KEY, step INTEGER, first INTEGER, count INTEGER, root BLOB, packed BLOB);
 """
-# What is to be found in `sqlite_master`.
+# The only statements that may be found in `sqlite_master`.
 _KNOWN_TABLES = frozenset(line.rstrip(";") for line in _TABLES.splitlines())
-# With this a journal begins.
+# The bytes with which a rollback journal of SQLite begins.
 _JOURNAL = bytes.fromhex("d9d505f920a163d7")
 
 
@@ -106,18 +106,18 @@ class Column:
     digests: Sequence[int]
 
     def as_dict(self) -> dict[str, int]:
-        """Digests by name; of a name that comes again, each by its number."""
-        found = dict(zip(self.names, self.digests, strict=True))
-        if len(found) < len(self.names):
-            met = Counter[str]()
+        """Return the digests by name; a name that occurs again gets a number, as in `name (2)`."""
+        by_name = dict(zip(self.names, self.digests, strict=True))
+        if len(by_name) < len(self.names):
+            counts = Counter[str]()
             for name, digest in zip(self.names, self.digests, strict=True):
-                met[name] += 1
-                found[f"{name} ({met[name]})" if met[name] > 1 else name] = digest
-        return found
+                counts[name] += 1
+                by_name[f"{name} ({counts[name]})" if counts[name] > 1 else name] = digest
+        return by_name
 
 
 def file_name(rank: int, sequence: int) -> str:
-    """`recording.sqlite` for the first process of rank 0, others say which they are."""
+    """Return the name of a recording: `recording.sqlite` for the first process of rank 0; others hold their numbers."""
     rank_part = f".rank{rank}" if rank else ""
     sequence_part = f".process{sequence}" if sequence else ""
     return f"recording{rank_part}{sequence_part}.sqlite"
@@ -126,12 +126,12 @@ def file_name(rank: int, sequence: int) -> str:
 class Writer:
     """Writes one recording; every method leaves the file readable.
 
-    Tensors are digested by the definition `digest` (`bits.digest.DIGEST`); empty where none are.
+    `digest` names the definition of the digests of tensors (`bits.digest.DIGEST`); empty where there are none.
     """
 
     def __init__(self, folder: Path, rank: int, lane_id: LaneId = LaneId(), digest: str = "") -> None:  # noqa: B008 - frozen
         self.path, sequence = _claim(folder, rank)
-        # Number and digest of lists of names that were met before.
+        # Lists of names that were written before → their id and digest.
         self._layouts: dict[Names, tuple[int, bytes]] = {}
         self._streams: set[str] = set()
         self._root = b""
@@ -148,7 +148,7 @@ class Writer:
             self._db.executemany("INSERT INTO meta VALUES(?, ?)", [(k, str(v)) for k, v in meta.items()])
 
     def write(self, step: int, kind: str, columns: Mapping[str, Column]) -> bytes:
-        """Append one step; returns its root. `kind` is `step`, or `end` for what came after the last one."""
+        """Append one step, and return its root. `kind` is `step`, or `end` for what came after the last one."""
         packed, compared = [], []
         for stream in STREAMS:
             column = columns.get(stream)
@@ -166,23 +166,23 @@ class Writer:
         return self._root
 
     def insert(self, statement: str, *values: object) -> None:
-        """Append one row to a table whose meaning the caller knows."""
+        """Append one row by a statement of the caller; it waits for the next commit."""
         self._waiting.append((statement, values))
         if self.is_due or len(self._waiting) >= _MOST_WAITING:
             self.commit()
 
     @property
     def is_due(self) -> bool:
-        """Whether what comes next is committed at once.
+        """Whether the next row is committed at once.
 
-        Rows wait, because sqlite would take 0.1 ms for each and lose it to a kill anyway. Committing may take
-        0.3 % of the time: slow steps are committed one by one, quick ones together. None waits for more than a
-        quarter of a second, however long a busy machine took for the last commit.
+        Rows wait here, because in an open transaction each would cost 0.1 ms, and a kill would lose it anyway.
+        Committing may take 0.3 % of the time: slow steps are committed one by one, quick ones together. No row waits
+        for more than a quarter of a second, however long a busy machine took for the last commit.
         """
         return time.perf_counter() - self._committed >= min(_SECONDS_WAITING, 300 * self._commit_seconds)
 
     def commit(self) -> None:
-        """Make everything written so far survive a kill."""
+        """Commit all rows written so far, so that they survive a kill."""
         start = time.perf_counter()
         with _storage_errors(self.path):
             self._db.execute("BEGIN")
@@ -194,7 +194,7 @@ class Writer:
         self._commit_seconds = self._committed - start
 
     def close(self, complete: bool = True) -> None:
-        """Commit, and say that nothing is missing."""
+        """Commit, and close the file; `complete` says that no row is missing."""
         self.insert("UPDATE meta SET value=? WHERE key='complete'", str(int(complete)))
         if self._waiting:
             self.commit()
@@ -209,7 +209,7 @@ class Writer:
 
 
 def _claim(folder: Path, rank: int) -> tuple[Path, int]:
-    """The next free name for this rank, taken without a race between processes."""
+    """Create the file with the next free name for this rank, without a race between processes."""
     for sequence in range(10_000):
         path = folder / file_name(rank, sequence)
         with _storage_errors(path), suppress(FileExistsError):
@@ -220,7 +220,7 @@ def _claim(folder: Path, rank: int) -> tuple[Path, int]:
 
 @contextmanager
 def _storage_errors(path: Path) -> Iterator[None]:
-    """What sqlite and the disk say becomes an error that names the file."""
+    """Turn errors of sqlite and of the disk into a StorageError that names the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -232,9 +232,9 @@ class Recording:
     """One rank's recording, read without torch.
 
     Attributes:
-        rank, sequence: which of the run's it is; sequence counts those of one rank as they came.
+        rank, sequence: its rank, and its number among the recordings of that rank in the order of arrival.
         complete: whether the process ended by itself; False after a kill or a crash.
-        digest: by which definition tensors were digested; only digests of one definition can be compared.
+        digest: the definition of the digests of tensors; only digests of one definition can be compared.
     """
 
     def __init__(self, path: Path) -> None:
@@ -250,7 +250,7 @@ class Recording:
             self._present = meta.get("streams", "").split()
 
     def _meta(self) -> dict[str, str]:
-        """What the table of that name holds, once it is known that nothing but tables is there."""
+        """Return the content of the table `meta`, if the file holds nothing but the tables of a recording."""
         tables = dict(self._db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
         rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
         meta = {str(key): str(value) for key, value in rows}
@@ -262,43 +262,43 @@ class Recording:
                 raise RecordingError(why, "an older samebits made it: make that run again")
             raise NewerSchemaError(why, "upgrade samebits: pip install --upgrade samebits")
         if not _KNOWN_TABLES.issuperset(tables.values()):
-            # Views, triggers and computed columns are not read but run.
+            # Views, triggers and computed columns are code, which reading would run.
             raise ValueError("it holds other things than the tables of samebits")
         return meta
 
     def __len__(self) -> int:
-        """Rows: steps, and the end where there is one."""
+        """Return the number of rows: steps, and the end where there is one."""
         return int(self.one("SELECT COUNT(*) FROM steps")[0])
 
     @property
     def steps(self) -> int:
-        """Optimizer steps taken."""
+        """The number of steps, without the row of the end."""
         return int(self.one("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
 
     def streams(self) -> tuple[str, ...]:
-        """The compared streams that it holds, in their order."""
+        """Return the compared streams that the recording holds, in the order of `COMPARED`."""
         return tuple(stream for stream in COMPARED if self.holds(stream))
 
     def holds(self, stream: str) -> bool:
-        """Whether any row has it, compared or not."""
+        """Whether any row holds the stream, which need not be a compared one."""
         return stream in self._present
 
     def root(self, step: int) -> bytes | None:
-        """The chained digest of everything up to and including `step`; None past the last row."""
+        """Return the chained digest of everything up to and including `step`; None past the last row."""
         rows = self.query("SELECT CAST(root AS BLOB) FROM steps WHERE step=?", step)
         return rows[0][0] if rows else None
 
     def kind(self, step: int) -> str:
-        """`step` or `end`."""
+        """Return the kind of a row, `step` or `end`."""
         return str(self.one("SELECT kind FROM steps WHERE step=?", step)[0])
 
     def columns(self, step: int) -> dict[str, Column]:
-        """Every stream of one step."""
+        """Return every stream of one step."""
         with self.damage_described():
             return dict(self._unpacked(self.one("SELECT CAST(streams AS BLOB) FROM steps WHERE step=?", step)[0]))
 
     def assert_sound(self, step: int) -> None:
-        """Raise RecordingError where a row is not what was written: only what is can accuse anybody."""
+        """Raise RecordingError if a row is not as it was written: no verdict may rest on a damaged row."""
         before = self.root(step - 1) or b"" if step else b""
         if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
             raise self._damaged(f"step {step} does not have the digest that was written with it")
@@ -310,18 +310,18 @@ class Recording:
                 yield from (stream.encode(), _digest_of(column.names), array("Q", column.digests).tobytes())
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Rows of a table whose meaning the caller knows."""
+        """Return the rows that a statement of the caller selects."""
         with self.damage_described():
             return self._db.execute(statement, values).fetchall()
 
     def one(self, statement: str, *values: object) -> tuple[Any, ...]:
-        """The first row; there has to be one."""
+        """Return the first row that a statement selects; RecordingError where there is none."""
         with self.damage_described():
             return self.query(statement, *values)[0]
 
     @contextmanager
     def damage_described(self) -> Iterator[None]:
-        """Whatever reading stumbles over in a file that is not as it was written is reported in one sentence."""
+        """Turn whatever error a damaged file causes in this block into a RecordingError of one sentence."""
         try:
             yield
         except RecordingError:
@@ -336,12 +336,12 @@ class Recording:
         self._db.close()
 
     def _unpacked(self, packed: bytes) -> Iterator[tuple[str, Column]]:
-        at = 0
-        while at < len(packed):
-            stream, layout, count = _HEAD.unpack_from(packed, at)
-            at += _HEAD.size
-            digests = array("Q", packed[at : at + 8 * count])
-            at += 8 * count
+        offset = 0
+        while offset < len(packed):
+            stream, layout, count = _HEAD.unpack_from(packed, offset)
+            offset += _HEAD.size
+            digests = array("Q", packed[offset : offset + 8 * count])
+            offset += 8 * count
             names = self._names(layout)
             if len(names) != len(digests):
                 raise ValueError(f"{len(names)} names stand for {len(digests)} digests")
@@ -355,10 +355,10 @@ class Recording:
 
 
 def _address(path: Path) -> str:
-    """For reading only, unless a journal that a killed process left has to be rolled back first."""
+    """Return the file's URI: read-only, unless a journal that a killed process left has to be rolled back first."""
     journal = safe_path(path.with_name(f"{path.name}-journal"), path.parent)
     content = read_bytes(journal, path.parent) if journal.exists() else b""
-    # One that ends so names another file, which sqlite would remove.
+    # A journal that also ends with these bytes names another file, which sqlite would delete.
     is_left = content.startswith(_JOURNAL) and not content.endswith(_JOURNAL)
     return f"file:{quote(str(path))}?mode={'rw' if is_left else 'ro'}"
 

@@ -1,7 +1,7 @@
-"""Whole tensors kept at one step, as safetensors, which anything can read.
+"""Whole tensors of one step, kept in the safetensors format, which many tools read.
 
-Written inside the user's program, with torch; read outside, without it. A dtype for which the format has no word is
-kept as bytes (`U8`); `samebits` in the file's metadata then holds, as JSON, its dtype and shape by the tensor's name.
+The user's program writes them, with torch; outside, they are read without torch. A dtype that the format does not know
+is kept as bytes (`U8`); `samebits` in the file's metadata then maps, as JSON, the tensor's name to dtype and shape.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 _LENGTH = struct.Struct("<Q")
-# torch's name → that of the format. Newer versions of the format know more; a reader may have an older one.
+# torch's name of a dtype → the format's. Newer versions of the format know more, but a reader may have an older one.
 _CODES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -55,8 +55,8 @@ class Kept:
     """One tensor as bytes.
 
     Attributes:
-        dtype: torch's name for it, without `torch.`.
-        raw: row-major, little-endian.
+        dtype: torch's name of the dtype, without `torch.`.
+        raw: the elements, row-major and little-endian.
     """
 
     dtype: str
@@ -65,19 +65,19 @@ class Kept:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are as many bytes as dtype and shape ask for."""
+        """Whether there are as many bytes as dtype and shape require."""
         elements = math.prod(self.shape)
         each = _SIZES.get(self.dtype) or len(self.raw) // max(1, elements)
         return min(self.shape, default=0) >= 0 and len(self.raw) == elements * each
 
 
 def file_name(rank: int, step: int, stream: str, part: int = 0) -> str:
-    """Where the tensors of one stream of one step are kept."""
+    """Return the name of the file that keeps the tensors of one stream of one step."""
     return f"rank{rank}.step{step}.{stream}.{part}.safetensors"
 
 
 def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[str, object]]) -> None:
-    """Write tensors beside the recording. A stream met several times in one step gets several files."""
+    """Write the tensors of a stream to a new file; a stream that comes several times in a step gets several files."""
     folder.mkdir(exist_ok=True)
     encoded = _encoded(named)
     # Names are tried one after the other: listing the folder would count as a listing made by the user's program.
@@ -91,7 +91,7 @@ def keep(folder: Path, rank: int, step: int, stream: str, named: Iterable[tuple[
 
 
 def write_tensors(path: Path, named: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Write tensors to a file of this name."""
+    """Write tensors to the file `path`."""
     path.write_bytes(_encoded(named))
 
 
@@ -100,7 +100,7 @@ def _encoded(named: Iterable[tuple[str, object]]) -> bytes:
     bare: dict[str, object] = {}
     data: list[bytes] = []
     at = 0
-    # By name once: bytes that no entry of the header speaks of are an error to the format.
+    # Each name once: the format forbids bytes that no entry of the header refers to.
     for name, tensor in dict(named).items():
         dense = _dense(tensor)
         raw, dtype, shape = _bytes_of(dense), str(dense.dtype).removeprefix("torch."), list(dense.shape)
@@ -118,14 +118,14 @@ def _encoded(named: Iterable[tuple[str, object]]) -> bytes:
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
-    """Row-major, little-endian; of a DTensor the local part."""
+    """Return the elements as bytes, row-major and little-endian; of a DTensor, the local part."""
     return _bytes_of(_dense(tensor))
 
 
 def _dense(tensor: Any) -> Any:
-    """Strided, contiguous and on the CPU; of a DTensor the local part."""
+    """Return the tensor strided, contiguous and on the CPU; of a DTensor, the local part."""
     torch = sys.modules["torch"]
-    # Where a transform of torch.func is at work, it would wrap the copy anew.
+    # A transform of torch.func that is active would wrap the copy again.
     with torch.no_grad(), getattr(torch._C, "_DisableFuncTorch", nullcontext)():
         local = getattr(tensor, "_local_tensor", tensor)
         dense = local.detach().cpu().to_dense() if local.layout is not torch.strided else local.detach().cpu()
@@ -137,16 +137,16 @@ def _bytes_of(dense: torch.Tensor) -> bytes:
 
 
 def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept]:
-    """The tensors kept for one stream of one step; empty when none were."""
-    found: dict[str, Kept] = {}
+    """Read the tensors kept for one stream of one step; empty when none were."""
+    tensors: dict[str, Kept] = {}
     pattern = file_name(rank, step, stream).replace(".0.", ".*.")
     for path in sorted(safe_files(folder, f"values/{pattern}")):
-        found |= read_tensors(path, folder)
-    return found
+        tensors |= read_tensors(path, folder)
+    return tensors
 
 
 def read_tensors(path: Path, folder: Path | None = None) -> dict[str, Kept]:
-    """Every tensor of one file, in its own folder or another; RecordingError where it is not as it was written."""
+    """Read all tensors of a file in `folder`, by default the file's own; RecordingError where the file is damaged."""
     raw = read_bytes(path, folder or path.parent)
     try:
         return dict(_decoded(raw))
@@ -161,8 +161,8 @@ def _decoded(raw: bytes) -> Iterator[tuple[str, Kept]]:
     bare = cast("dict[str, Any]", parsed(head.pop(_METADATA, {}).get(_OURS, "{}")))
     for name, entry in head.items():
         begin, end = entry["data_offsets"]
-        own = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
-        kept = Kept(str(own["dtype"]), from_data(tuple[int, ...], own["shape"]), raw[start + begin : start + end])
+        form = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
+        kept = Kept(str(form["dtype"]), from_data(tuple[int, ...], form["shape"]), raw[start + begin : start + end])
         if start + begin != at or end - begin != len(kept.raw) or not kept.is_whole:
             raise ValueError(f"{name} is not where the header says")
         at += len(kept.raw)
