@@ -19,8 +19,7 @@ class Environment:
         torch, torch_git: torch's version, and the commit it was built from.
         cuda, cudnn, driver: their versions, where an accelerator is in use (ROCm counts as CUDA).
         blas, onednn: the libraries that torch multiplies matrices with.
-        instructions: the vector instructions that torch chose, and the variables by which MKL, oneDNN, OpenBLAS and,
-            on an accelerator, cuBLAS choose theirs.
+        instructions: the vector instructions that torch chose, and the variables by which its libraries choose theirs.
         threads: how many threads torch splits an operation over.
         cpu: name, vendor, family and model.
         numpy, numpy_blas: NumPy's version, and the library that it multiplies matrices with.

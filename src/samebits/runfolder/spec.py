@@ -39,8 +39,7 @@ class OpWindow:
 
     Attributes:
         first, last: the steps of the window, both included; `last=None` extends it to the end of the run.
-        against: folder of a run to compare with while this one runs: the operands of the first operation that differs
-            are kept, if they are on the CPU.
+        against: folder of a run to compare with while running; the operands of the first operation that differs are kept.
         keep: operations whose operands are kept, each (step, index in the step).
         grafts: files with the operands and results of another run's operations; they replace this run's own, so that it
             continues as if those operations had not differed.
@@ -114,8 +113,7 @@ class RunSpec:
         stop_after: end the process once this step has been written; None lets it run to its end.
         keep_step, keep_streams, keep_names: keep whole tensors of this step, streams and names; no names are all names.
         ops: the steps to record operation by operation; None for no step.
-        look_seconds, look_steps: end the process once this many seconds have passed since its first step, and this many
-            steps are done; None sets no such end.
+        look_seconds, look_steps: end the process this long after its first step, and after this many steps; or None.
         follow: folder of another run: end the process soon after it diverges from that run.
         along: folders of runs made at the same time, followed likewise; whoever starts these runs fills the folders in.
         paced_from: record this many steps, then take further ones only when asked to (`agent.pacer`).
