@@ -1,1 +1,1 @@
-"""One run of the user's command, from outside: command line, processes, copies of the folder, end."""
+"""One run of the user's command, from outside: command line, processes, streams, signals, outcome."""

@@ -1,4 +1,4 @@
-"""The user's command: made whole, and looked at before it is started."""
+"""The user's command: completed, and checked before it is started."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from samebits.base.sites import shown_path
 
 @dataclass(frozen=True)
 class Command:
-    """A command as it will be started, and as the user typed it, for showing.
+    """A command as it will be started (`argv`), and as the user typed it and sees it (`typed`).
 
     Attributes:
-        script: the Python script in it, where it is known; for static looks.
+        script: path of the Python script in it, where it is known; for static analysis.
     """
 
     argv: tuple[str, ...]
@@ -32,12 +32,12 @@ class Command:
 
 
 def parse_command(words: Sequence[str]) -> Command:
-    """The command behind what was typed; `train.py` is short for `python train.py`, `-m train` for `python -m train`.
+    """Return the command that was typed; `train.py` is short for `python train.py`, `-m train` for `python -m train`.
 
     Raises:
-        UsageError: nothing was typed, or this is no system on which runs can be made.
+        UsageError: nothing was typed, or runs cannot be made on this system.
         CommandNotFoundError: the script or the program does not exist.
-        InjectionError: Python is started so that it ignores the way samebits comes in (-I, -E, -S).
+        InjectionError: Python is started with an option that keeps samebits out (-I, -E, -S).
     """
     if not words:
         raise UsageError("there is no command to run", "give a script with its options: train.py --lr 3")
@@ -59,7 +59,7 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def _refuse_unsupported(words: Sequence[str]) -> None:
-    """Raise where a command that cannot be run is a near miss, with the words that would run it."""
+    """Raise an error for a common mistake in typing a command, with a hint at the words that would run it."""
     name, rest = words[0], shlex.join(words[1:])
     if sys.platform == "win32":
         raise UsageError("samebits makes its runs on Linux, and this is Windows", "start it in WSL, or in a container")
@@ -89,29 +89,29 @@ def _no_program(name: str) -> CommandNotFoundError:
 
 
 def this_python() -> str:
-    """This interpreter when it has torch, else the one called python: samebits may be installed apart from torch."""
+    """Return this interpreter if it has torch, else that called python: samebits may be installed apart from torch."""
     if importlib.util.find_spec("torch") is not None:
         return sys.executable
     return shutil.which("python") or shutil.which("python3") or sys.executable
 
 
 def python_word() -> str:
-    """What to type for `this_python`: its path, where `python` is another one."""
-    own = this_python()
-    return "python" if shutil.which("python") == own else shown_path(own)
+    """Return the word to type for `this_python`: `python`, or its path where `python` is another interpreter."""
+    interpreter = this_python()
+    return "python" if shutil.which("python") == interpreter else shown_path(interpreter)
 
 
 def is_python(program: str) -> bool:
-    """Whether a program is a Python, by its name."""
+    """Whether the name of a program is that of a Python interpreter."""
     return re.fullmatch(r"python(\d+(\.\d+)?[dt]?)?", os.path.basename(program)) is not None
 
 
-# Letters without a value, then at most one with: its value is the rest of the word, or else the next word.
+# Flags without a value, then at most one with a value, which is the rest of the word, or else the next word.
 _FLAGS = re.compile(r"-(?!-)(?P<letters>[^cmWX]*)(?P<valued>[cmWX]?)(?P<value>.*)", re.DOTALL)
 
 
 def _python_script(words: Sequence[str]) -> str | None:
-    """The script in a Python command line, None for -m, -c and standard input; refuses flags that keep samebits out."""
+    """Return the script of a Python command line, None for -m, -c and stdin; refuse flags that keep samebits out."""
     rest = iter(words[1:])
     for word in rest:
         if word == "-":
@@ -133,11 +133,11 @@ def _python_script(words: Sequence[str]) -> str | None:
 
 
 def _refuse_isolation(letters: str, words: Sequence[str]) -> None:
-    found = sorted(set(letters) & set("IES"))
-    if found:
+    isolating = sorted(set(letters) & set("IES"))
+    if isolating:
         raise InjectionError(
-            f"{words[0]} is started with -{found[0]}, which keeps samebits out",
-            f"drop -{found[0]}: samebits comes in through PYTHONPATH and sitecustomize",
+            f"{words[0]} is started with -{isolating[0]}, which keeps samebits out",
+            f"drop -{isolating[0]}: samebits comes in through PYTHONPATH and sitecustomize",
         )
 
 

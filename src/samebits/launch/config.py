@@ -19,7 +19,7 @@ from samebits.workspace.place import Isolation
 
 @dataclass(frozen=True)
 class Config:
-    """What can be configured, as the options of `samebits check`; names in the file are written with dashes.
+    """The options of `samebits check` that can be configured; the file writes their names with dashes.
 
     Attributes:
         keep: how many folders stay under `.samebits/`.
@@ -41,13 +41,13 @@ class Config:
     lint: LintOptions = field(default_factory=LintOptions)
 
     def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options by name; those that are left open, None or empty, as they are configured."""
+        """Return the options by name; those that are None or empty get their configured values."""
         own = {**vars(self), "pins": self.pin}
         return {name: own.get(name, value) if value is None or value == () else value for name, value in given.items()}
 
 
 def read_config() -> Config:
-    """The configuration of the nearest pyproject.toml, or the defaults; ConfigError where something in it is wrong."""
+    """Read the configuration in the nearest pyproject.toml, else the defaults; ConfigError where it is wrong."""
     try:
         start = Path.cwd()
     except OSError as error:
@@ -60,7 +60,7 @@ def read_config() -> Config:
 
 
 def _table(path: Path) -> dict[str, object]:
-    """`[tool.samebits]`, empty where there is none."""
+    """Return the table `[tool.samebits]`, empty where there is none."""
     try:
         text = path.read_text(encoding="utf-8")
         if "samebits" not in text:
@@ -74,8 +74,8 @@ def _table(path: Path) -> dict[str, object]:
 
 
 def toml_reader() -> ModuleType:
-    """What has `loads` for TOML; ValueError where it is not installed."""
-    # Part of Python from 3.11 on; before, a dependency of ours.
+    """Return the module that has `loads` for TOML; ValueError where it is not installed."""
+    # tomllib is part of Python from 3.11 on; before that, samebits depends on tomli.
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
     try:
         return importlib.import_module(name)
@@ -84,7 +84,7 @@ def toml_reader() -> ModuleType:
         raise ValueError(f"Python {major}.{minor} needs the package {name} for it") from error
 
 
-# The least that options may be, where they are given.
+# The smallest values that options may have.
 LEAST = {"runs": 2, "max-runs": 2, "jobs": 1, "max-steps": 1, "keep": 1}
 _WANTED = {
     "jobs": 'a whole number or "auto"',
@@ -99,18 +99,18 @@ _WANTED = {
 
 
 def _check_key(key: str, kind: type[Config | LintOptions], where: str) -> None:
-    known = [field.name.replace("_", "-") for field in fields(kind)]
-    if key not in known:
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(known)}"
+    keys = [field.name.replace("_", "-") for field in fields(kind)]
+    if key not in keys:
+        near = difflib.get_close_matches(key, keys, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(keys)}"
         raise ConfigError(f"unknown key {key!r} in {where}", hint)
 
 
 def _checked(path: Path, key: str, value: object) -> Any:
     where = f"[tool.samebits] of {path}"
     _check_key(key, Config, where)
-    for own in value if key == "lint" and isinstance(value, dict) else ():
-        _check_key(own, LintOptions, f"[tool.samebits.lint] of {path}")
+    for inner in value if key == "lint" and isinstance(value, dict) else ():
+        _check_key(inner, LintOptions, f"[tool.samebits.lint] of {path}")
     name = key.replace("-", "_")
     try:
         read = getattr(from_data(Config, {name: value}), name)
@@ -123,7 +123,7 @@ def _checked(path: Path, key: str, value: object) -> Any:
     if key == "timeout" and read <= 0:
         raise ConfigError(f"{key} = {value!r} in {where} should be more than 0 seconds")
     for word in read if key in ("pin", "vary") else ():
-        # Few files name factors: the catalogue is imported only for those.
+        # Few files name factors: the catalogue is imported only when one does.
         from samebits.factors.catalog import find
 
         try:

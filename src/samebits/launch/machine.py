@@ -1,6 +1,6 @@
-"""What this machine has to give, and how many runs fit: no more than the container or batch job around us may take.
+"""The cores and the memory that samebits may use, and how many runs fit into them.
 
-A container sees the memory and the cores of the whole machine; what it may take of them, its control groups say
+A container or batch job sees the memory and the cores of the whole machine; its control groups say how much it may use
 (cgroups(7); cgroup-v1/memory.txt and cgroup-v2.rst in the kernel's documentation).
 """
 
@@ -16,16 +16,16 @@ from pathlib import Path
 from samebits.base.processes import PROC
 
 GROUPS = Path("/sys/fs/cgroup")
-# Of the memory that is free: the system and the page cache live on the rest.
+# The share of the free memory that runs may take; the system and the page cache need the rest.
 SHARE_OF_MEMORY = 0.5
 # A run that is a little above one core does not need two.
 SLACK_CORES = 0.15
-# What runs side by side would share: a device, and the port at which ranks meet.
+# What simultaneous runs would share: a device, and the port at which ranks meet.
 SHARED = frozenset({"accelerator", "ranks"})
 
 
 def needed() -> tuple[float, int]:
-    """What the processes took that have ended below this one: seconds of all, and peak bytes of the largest."""
+    """Return what the descendants of this process that have ended used: CPU seconds of all, peak bytes of the largest."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -33,11 +33,11 @@ def needed() -> tuple[float, int]:
 
 
 class Fitting:
-    """How many runs may be made at once: cores and memory for all, as the first one, made alone, was seen to need them.
+    """How many runs may be made at once, given the cores and the memory that the first run, made alone, needed.
 
-    A run keeps its number of threads, and one that keeps all cores busy goes alone. So do ranks, whatever uses
-    an accelerator, and a run after one that met something outside its copy of the folder. Where runs would not see the
-    folder at one path, only one at a time is made unasked (`as_fits`).
+    A run keeps its number of threads, so one that keeps all cores busy is made alone. So are runs with several ranks or
+    an accelerator, and a run after one that reached something outside its copy of the folder. Where runs would not see
+    the folder at the same path, `as_fits` makes one run at a time.
     """
 
     def __init__(self, most: int, *, as_fits: bool, is_same_path: bool) -> None:
@@ -51,54 +51,54 @@ class Fitting:
         return 1 if self._reached else self._fits
 
     def learn(self, used: frozenset[str] | None, seconds: float, *, reached: bool) -> None:
-        """Take up what a run of `seconds` has shown; what it used is None where that is not known."""
+        """Learn from a run of `seconds`: what it used (None if unknown), and whether it reached outside its copy."""
         self._reached = reached
         if not self._is_known:
             self._is_known = True
             self._fits = 1 if used is None or used & SHARED else self._like_this(seconds)
 
     def _like_this(self, seconds: float) -> int:
-        """How many runs fit like the one that was made alone."""
+        """Return how many runs fit that need as much as the run that was made alone."""
         (taken, peak_bytes), free = needed(), free_bytes()
         busy = math.ceil((taken - self._seconds_before) / max(seconds, 1e-3) - SLACK_CORES)
         by_memory = self._most if free is None else int(free * SHARE_OF_MEMORY // max(1, peak_bytes))
         return max(1, min(self._most // max(1, busy), by_memory))
 
     def go_alone(self) -> None:
-        """From now on runs are made one after the other."""
+        """Allow only one run at a time from now on."""
         self._fits = 1
 
 
 def cores(proc: Path = PROC, groups: Path = GROUPS) -> int:
-    """How many this process may keep busy, at least one."""
-    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many cores this process may keep busy, at least one."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     shares = [share for folder in _folders("cpu", proc, groups) if (share := _share_of_time(folder)) is not None]
-    return max(1, int(min([own, *shares])))
+    return max(1, int(min([usable, *shares])))
 
 
 def free_bytes(proc: Path = PROC, groups: Path = GROUPS) -> int | None:
-    """Memory that can be taken without swapping; None where the system does not say (proc_meminfo(5))."""
+    """Return the bytes that can be taken without swapping; None where the system does not say (proc_meminfo(5))."""
     lines = _read(proc / "meminfo").splitlines()
-    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
-    if found is None:
+    available = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    if available is None:
         return None
     left = [left for folder in _folders("memory", proc, groups) if (left := _left(folder)) is not None]
-    return max(0, min([int(found) * 1024, *left]))
+    return max(0, min([int(available) * 1024, *left]))
 
 
 def _folders(controller: str, proc: Path, groups: Path) -> Iterator[Path]:
-    """Those of our own control group and of all that it lies in: the narrowest bound counts."""
+    """The folders of our control group and of all groups around it: the narrowest bound counts."""
     for line in _read(proc / "self" / "cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if names and controller not in names.split(","):
             continue
-        base, own = groups / controller if names else groups, Path(path.lstrip("/"))
-        for part in (own, *own.parents):
+        base, group = groups / controller if names else groups, Path(path.lstrip("/"))
+        for part in (group, *group.parents):
             yield base / part
 
 
 def _left(folder: Path) -> int | None:
-    """Bytes that a group may still take; None where nothing bounds it."""
+    """Return the bytes that a group may still take; None where nothing bounds it."""
     for most, used, cache in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -111,7 +111,7 @@ def _left(folder: Path) -> int | None:
 
 
 def _share_of_time(folder: Path) -> float | None:
-    """How many cores a group may keep busy; None where nothing bounds it."""
+    """Return how many cores a group may keep busy; None where nothing bounds it."""
     with suppress(ValueError):
         words = _read(folder / "cpu.max").split() or [
             _read(folder / "cpu.cfs_quota_us"),

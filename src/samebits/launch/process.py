@@ -1,4 +1,4 @@
-"""Starting the user's command with samebits inside it, waiting for it, ending it, and saying how it went."""
+"""Starting the user's command with samebits inside it, waiting for it, ending it, and describing its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from samebits.runfolder.spec import PLAN, VARIABLE, RunSpec
 from samebits.workspace.place import FILES, Place, asks_for_run_folder, with_run_folder
 from samebits.workspace.workspace import Workspace
 
-# Seconds, or what is asked for them while it runs; None is no limit.
+# Seconds, or a function that is asked for them while the command runs; None is no limit.
 Limit: TypeAlias = float | Callable[[], float | None]
 INJECTED = str(Path(__file__).parents[1] / "agent" / "inject")
 
@@ -38,10 +38,10 @@ class Outcome:
     """How one run ended.
 
     Attributes:
-        exit_code: the command's status; negative for the signal that ended it.
-        stopped_after: the step after which we ended it; None where it went to its own end.
-        limit_seconds: that it went past, so that we ended it; None where it did not.
-        unfinished: why the run folder could not be finished, if it could not.
+        exit_code: the command's exit status; negative for the signal that ended it.
+        stopped_after: the step after which samebits ended the run; None where it ended by itself.
+        limit_seconds: the time limit that the run exceeded, so that samebits ended it; None where it did not.
+        unfinished: the error that kept the run folder from being completed, if there was one.
     """
 
     folder: RunFolder
@@ -70,13 +70,13 @@ class Outcome:
 
     @property
     def described(self) -> str:
-        """How it ended, as a clause: what we did is named as ours."""
+        """How the run ended, as a clause, which says so where samebits ended it."""
         if self.limit_seconds is not None:
             return f"was ended by samebits after {self.limit_seconds:g} s, its time limit"
         if self.exit_code >= 0:
             return f"ended with exit status {self.exit_code}"
-        known = {one.value: one.name for one in signal.Signals}
-        return f"was killed by {known.get(-self.exit_code, f'signal {-self.exit_code}')}"
+        names = {number.value: number.name for number in signal.Signals}
+        return f"was killed by {names.get(-self.exit_code, f'signal {-self.exit_code}')}"
 
 
 def run_in(
@@ -88,17 +88,17 @@ def run_in(
     waiting: Callable[[], None] | None = None,
     at_end: Callable[[Outcome, Place], None] | None = None,
 ) -> Outcome:
-    """Run a command in a session of its own, its output in the run folder. None of its processes outlives it.
+    """Run a command in a session of its own, with its output in the run folder. None of its processes outlives it.
 
     Args:
-        workspace: gives it a place of its own.
-        command: to be run.
-        spec: what the run is asked.
-        path: of the run folder to make.
+        workspace: gives the run a place of its own.
+        command: the command to run.
+        spec: the instructions for the run.
+        path: the run folder to make.
         limit: seconds after which all of its processes are ended; what was recorded stays. A function is asked
-            again and again: it may be known only when another run has ended.
-        waiting: called about ten times a second meanwhile.
-        at_end: called as long as the place of the run is still there.
+            again and again: the limit may be known only when another run has ended.
+        waiting: called about ten times a second while the command runs.
+        at_end: called after the command has ended, while the place of the run still exists.
     """
     raise_if_signalled()
     with workspace.place_for(spec) as place:
@@ -145,12 +145,12 @@ def _ended(
 def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
     """Run the command as if it had been typed without us: same terminal, same input and output, same signals.
 
-    Once it has run, its own status counts for more than ours: an error of storage is then in the outcome.
+    Once it has run, its own exit status takes precedence: a StorageError is then part of the outcome.
     """
     place = Place(os.getcwd(), str(path.absolute() / FILES))
     with _begun(path, plan, command, place) as (folder, manifest), signals_passed_on() as pass_signals_to:
         start = time.perf_counter()
-        # What the shell opened for the command, such as <(...), is the command's.
+        # Files that the shell opened for the command, such as <(...), have to stay open for it.
         argv = place.words(command.argv)
         try:
             with plan.starting():
@@ -168,16 +168,16 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
 
 
 def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the command: the user's, what the run is asked, and the way in."""
-    own = place.environment(environ)
-    path, seen = own.get("PYTHONPATH", ""), Path(place.seen(str(folder.path.absolute())))
+    """Return the variables of the command: the user's, those of the treatment, and those that bring samebits in."""
+    variables = place.environment(environ)
+    path, seen = variables.get("PYTHONPATH", ""), Path(place.seen(str(folder.path.absolute())))
     inside = {VARIABLE: str(seen / PLAN), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
-    return {**own, **spec.environment(environ), **inside}
+    return {**variables, **spec.environment(environ), **inside}
 
 
 @contextlib.contextmanager
 def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> Iterator[tuple[RunFolder, Manifest]]:
-    """The folder of a run, and what its manifest says from the beginning; an error within interrupts the run."""
+    """Make the folder of a run, yield it and its first manifest; an error in the block marks the run interrupted."""
     folder = RunFolder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -198,11 +198,11 @@ def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> Iterato
 
 
 def _as_seen(data: object, place: Place) -> object:
-    """Plain data, paths of other runs as this one sees them."""
+    """Return plain data in which the paths of other runs are as this run sees them."""
     if isinstance(data, dict):
-        return {name: _as_seen(one, place) for name, one in data.items()}
+        return {name: _as_seen(value, place) for name, value in data.items()}
     if isinstance(data, list):
-        return [_as_seen(one, place) for one in data]
+        return [_as_seen(item, place) for item in data]
     return place.seen(data) if isinstance(data, str) else data
 
 
@@ -212,7 +212,7 @@ def _wait(
     waiting: Callable[[], None] | None,
     unentered_processes: UnenteredProcesses,
 ) -> float | None:
-    """The limit that the process went past, in seconds; None where it ended by itself, and in time."""
+    """Wait for the process; return the limit in seconds that it exceeded, None where it ended in time."""
     start = time.monotonic()
     while True:
         raise_if_signalled()
@@ -223,9 +223,9 @@ def _wait(
             unentered_processes.look()
             if waiting is not None:
                 waiting()
-            most = limit() if callable(limit) else limit
-            if most is not None and time.monotonic() >= start + most:
-                return most
+            seconds = limit() if callable(limit) else limit
+            if seconds is not None and time.monotonic() >= start + seconds:
+                return seconds
 
 
 def _outcome(folder: RunFolder, plan: RunSpec, exit_code: int, seconds: float, limit: float | None = None) -> Outcome:
@@ -233,7 +233,7 @@ def _outcome(folder: RunFolder, plan: RunSpec, exit_code: int, seconds: float, l
 
 
 def stopped_after(folder: RunFolder) -> int | None:
-    """The step after which samebits ended a run, the last of its processes; None where all came to their own end."""
+    """Return the step after which samebits ended a run, the last of all processes; None if all ended by themselves."""
     stops = (note.stopped_after for note in read_notes(folder.path, Ended))
     return max((stop for stop in stops if stop is not None), default=None)
 
@@ -256,7 +256,7 @@ def _ending(outcome: Outcome) -> Manifest:
     status = "timed out" if outcome.timed_out else "stopped" if outcome.stopped else "ended"
     try:
         recordings = outcome.folder.recordings()
-    except RecordingError:  # comparing it says so
+    except RecordingError:  # a comparison reports the error
         recordings = []
     observed = next(read_notes(outcome.path, Observed), Observed())
     return {

@@ -1,7 +1,7 @@
-"""Signals: those that we get, and those of which the command ended.
+"""Signals: those that samebits receives, and those that end the command.
 
-`samebits run` stands between its caller and the command, so signals are passed on, and it ends as the command
-did. `samebits check` owns its runs, so a signal ends them all.
+`samebits run` stands between its caller and the command, so it passes signals on, and ends as the command did.
+`samebits check` owns its runs, so a signal ends all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENDS_A_CHECK: tuple[int, ...] = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 @contextlib.contextmanager
 def _handled(numbers: tuple[int, ...], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Inside, these signals come to a handler, but for those that were ignored (nohup)."""
+    """Handle these signals by `handler` in the block, except for those that were ignored before (nohup)."""
     before = {number: signal.getsignal(number) for number in numbers}
     for number in numbers:
         if before[number] is not signal.SIG_IGN:
@@ -47,10 +47,10 @@ _received: list[int] = []
 
 @contextlib.contextmanager
 def working_in(home: Path) -> Iterator[None]:
-    """Runs are made in a folder, marked while it is written to; InterruptError where a signal ended all of them.
+    """Mark a folder as busy while the block makes runs in it; InterruptError where a signal ended all of them.
 
-    A signal only leaves word; every run that waits looks for it and ends its processes. Nothing is ever torn in the
-    middle that way, and a second Ctrl-C cannot keep the first from being finished.
+    The handler only notes the signal; every run that waits looks for it and ends its own processes. So nothing is
+    interrupted halfway, and a second Ctrl-C cannot disturb the handling of the first.
     """
     mark_busy(home)
     _received.clear()
@@ -64,7 +64,7 @@ def working_in(home: Path) -> Iterator[None]:
 
 
 def raise_if_signalled() -> None:
-    """KeyboardInterrupt with the signal's number when one was received; called from every run's thread."""
+    """Raise KeyboardInterrupt with the signal's number if one was received; called from every run's thread."""
     if _received:
         raise KeyboardInterrupt(_received[0])
 
@@ -74,9 +74,9 @@ def raise_if_signalled() -> None:
 
 @contextlib.contextmanager
 def signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Inside, signals sent to us reach the command that is given, those from before it, too.
+    """Pass signals in the block on to the command that the yielded function is given, also those that came before it.
 
-    Those that were ignored stay ignored, by both.
+    Signals that were ignored stay ignored, by samebits and by the command.
     """
     command: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -113,9 +113,9 @@ def _is_in_foreground() -> bool:
 
 
 def end_like(exit_code: int) -> NoReturn:
-    """End this process as the command ended, with its status or of its signal: the shell sees no difference."""
+    """End this process as the command ended, with its status or by its signal: the shell sees no difference."""
     if exit_code >= 0:
         sys.exit(exit_code)
     die_of(-exit_code)
-    # The shell's number for it is the next best.
+    # Where that signal does not end us, the status that a shell gives for it is the next best.
     sys.exit(128 - exit_code)

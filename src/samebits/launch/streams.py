@@ -1,8 +1,8 @@
-"""What a recorded run reads and writes: files, or a terminal where samebits itself has one.
+"""The standard streams of a recorded run: files, or a terminal where samebits itself has one.
 
 Programs ask how wide the terminal is, draw bars and colours, or refuse to work without one. So each of the three
 streams is a terminal for the run exactly where it is one for samebits: a pseudo-terminal of the same size and settings,
-that changes no byte. What is written ends up in the run folder either way; nothing can be typed in.
+that changes no byte. The output ends up in the run folder either way; nothing can be typed in.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from samebits.base.errors import StorageError
 from samebits.runfolder.folder import RunFolder
 
 STDIN = 0
-# In a terminal a read ends with this character as at the end of a file; one for each time that anybody reads.
+# In a terminal this character ends a read like the end of a file; there is one for each time that a program reads.
 _END_OF_INPUT = b"\x04" * 1024
 _PATIENCE_SECONDS = 5.0
 
 
 @contextmanager
 def streams_of(folder: RunFolder) -> Iterator[dict[str, object]]:
-    """The options that start a run with its streams.
+    """Yield the options of Popen that give a run its streams.
 
-    At the end all that it wrote is in its folder; StorageError where the logs cannot be made.
+    After the block, all output is in the run folder; StorageError where the logs cannot be made.
     """
     with ExitStack() as stack:
         logs = {"stdin": None, "stdout": _log(folder.stdout, stack), "stderr": _log(folder.stderr, stack)}
@@ -43,7 +43,7 @@ def streams_of(folder: RunFolder) -> Iterator[dict[str, object]]:
 
 
 def input_is_lost() -> bool:
-    """Whether samebits was given something to read that runs do not get: what comes through a pipe comes once."""
+    """Whether samebits has input that runs do not get: data in a pipe can be read only once."""
     with contextlib.suppress(OSError, ImportError):
         import fcntl
         import termios
@@ -55,7 +55,7 @@ def input_is_lost() -> bool:
 
 
 def _terminal_like(number: int) -> tuple[int, int] | None:
-    """Both ends of a terminal like that on this stream; None where that is no terminal, or none can be had."""
+    """Return both ends of a new terminal like the stream's; None where the stream has none, or none can be made."""
     # A stream that is closed is no terminal either.
     if not os.isatty(number):
         return None
@@ -66,7 +66,7 @@ def _terminal_like(number: int) -> tuple[int, int] | None:
     try:
         near, far = os.openpty()
         settings = termios.tcgetattr(number)
-        # What the program writes is kept as it is, and what we write is not shown.
+        # The program's output stays unchanged, and our own input is not echoed.
         settings[1] &= ~termios.OPOST
         settings[3] = (settings[3] | termios.ICANON) & ~termios.ECHO
         settings[6][termios.VEOF] = _END_OF_INPUT[:1]
@@ -82,17 +82,17 @@ def _terminal_like(number: int) -> tuple[int, int] | None:
 
 @contextmanager
 def _copied(near: int, far: int, log: IO[bytes] | None) -> Iterator[int]:
-    """The far end of a terminal, for a run; what comes out of the near one goes to a log."""
+    """Yield the far end of a terminal, for a run, and copy the output from the near end to a log."""
     if log is None:
         with contextlib.suppress(OSError):
             os.write(near, _END_OF_INPUT)
-    # Also where nothing is logged: somebody may write to what should be read from, and must not wait for us.
+    # Also without a log: a program may write to its standard input, and must not block on a full buffer.
     thread = threading.Thread(target=_copy, args=(near, log), name="samebits-terminal", daemon=True)
     thread.start()
     try:
         yield far
     finally:
-        # Every process of the run is gone: without our own copy there is an end to what comes.
+        # Every process of the run is gone: once our own handle is closed, the output comes to its end.
         os.close(far)
         thread.join(_PATIENCE_SECONDS)
         os.close(near)
@@ -116,7 +116,7 @@ def _log(path: Path, stack: ExitStack) -> IO[bytes]:
 
 @contextmanager
 def _input() -> Iterator[object]:
-    """A file on standard input is given to every run from its start; a pipe cannot be."""
+    """Yield the standard input of a run: a file is given to every run from its start, a pipe to none."""
     try:
         is_file = stat.S_ISREG(os.fstat(STDIN).st_mode)
     except OSError:

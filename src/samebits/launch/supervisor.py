@@ -1,8 +1,8 @@
-"""Runs a command as its parent, and lets no process of it live on: `python -I -S supervisor.py PIPE COMMAND...`.
+"""Runs a command as its parent, and ends all of its processes: `python -I -S supervisor.py PIPE COMMAND...`.
 
-Whatever the command leaves behind, daemons too, becomes a child of this program (PR_SET_CHILD_SUBREAPER, prctl(2)), so
-the system itself says when nobody is left. When the other end of the pipe is closed, the command is ended: samebits
-asks for that, or is dead. Standard library only: it is started without site-packages, in a few milliseconds.
+Processes that the command leaves behind, also daemons, become children of this program (PR_SET_CHILD_SUBREAPER,
+prctl(2)), so the system itself says when none is left. When the other end of the pipe is closed, the command is ended:
+samebits asks for that, or is dead. Standard library only: it is started without site-packages, in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from collections import defaultdict
 PROC = "/proc"
 _SUBREAPER = 36
 GRACE_SECONDS = 3.0
-# Those that clean up behind others end by themselves when the others have ended; nobody is waited for without end.
+# Processes that clean up after others end by themselves when the others have ended; every wait has a limit.
 _CLEANING_SECONDS, _PATIENCE_SECONDS, _PAUSE_SECONDS = 2.0, 20.0, 0.01
 
 
 def descendants(of: int) -> list[int]:
-    """The processes that come from one, parents first. Only where /proc shows processes."""
+    """Return the processes that descend from one, parents first. Only where /proc shows processes."""
     children = defaultdict(list)
     with contextlib.suppress(OSError):
         for name in filter(str.isdigit, os.listdir(PROC)):
             with contextlib.suppress(OSError), open(f"{PROC}/{name}/stat", "rb") as file:
-                # The name of the program stands in parentheses and may hold anything, also parentheses.
+                # The name of the program stands in parentheses and may itself contain parentheses.
                 _, parent, *_ = file.read().rpartition(b")")[2].split()
                 children[int(parent)].append(int(name))
-    found = children[of]
-    for pid in found:
-        found += children[pid]
-    return found
+    pids = children[of]
+    for pid in pids:
+        pids += children[pid]
+    return pids
 
 
 def _reap() -> tuple[dict[int, int], bool]:
-    """The children that have ended, with their statuses; and whether there are others."""
+    """Return the children that have ended, pid → status, and whether there are others."""
     ended: dict[int, int] = {}
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -51,7 +51,7 @@ def _reap() -> tuple[dict[int, int], bool]:
 
 
 def _run(command: int, pipe: int, woken: int) -> int | None:
-    """The status of the command when it has ended by itself; None where it is to be ended."""
+    """Wait, and return the status of the command when it has ended by itself, None when it has to be ended."""
     while True:
         ready, _, _ = select.select([pipe, woken], [], [])
         if woken in ready:
@@ -64,7 +64,7 @@ def _run(command: int, pipe: int, woken: int) -> int | None:
 
 
 def _end(command: int, status: int | None) -> int:
-    """End all that is left: the command is asked to, the others are killed. Returns the status of the command."""
+    """End all processes that are left: ask the command to end, kill the others. Return the status of the command."""
     begun, killing = time.monotonic(), 0.0
     if status is None:
         with contextlib.suppress(OSError):
@@ -89,14 +89,14 @@ def _kill(are_trackers_left: bool) -> None:
 
 
 def _is_tracker(pid: int) -> bool:
-    """Whether it is what `multiprocessing` starts, or joblib, to take away shared memory and semaphores at the end."""
+    """Whether it is a process of `multiprocessing` or joblib that removes shared memory and semaphores at the end."""
     with contextlib.suppress(OSError), open(f"{PROC}/{pid}/cmdline", "rb") as file:
         return b"resource_tracker" in file.read()
     return False
 
 
 def die_of(number: int) -> None:
-    """End this process of a signal, without a core; comes back where it is the first process of a container."""
+    """End this process by a signal, without a core dump; returns where it is the first process of a container."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -107,7 +107,7 @@ def die_of(number: int) -> None:
 
 def _become(argv: list[str]) -> None:
     os.setsid()
-    # Python ignores these two for itself, and what it becomes would go on so.
+    # Python ignores these two signals, and the program that replaces it would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -118,7 +118,7 @@ def _become(argv: list[str]) -> None:
 
 
 def main() -> None:
-    """Start the command, and stay until none of its processes is left."""
+    """Start the command, and wait until none of its processes is left."""
     pipe, *argv = sys.argv[1:]
     os.set_inheritable(int(pipe), False)
     if prctl := getattr(ctypes.CDLL(None), "prctl", None):

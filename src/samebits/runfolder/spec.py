@@ -39,7 +39,7 @@ class OpWindow:
 
     Attributes:
         first, last: the steps of the window, both included; `last=None` extends it to the end of the run.
-        against: folder of a run to compare with while running; the operands of the first operation that differs are kept.
+        against: run folder to compare with while running; the operands of the first operation that differs are kept.
         keep: operations whose operands are kept, each (step, index in the step).
         grafts: files with the operands and results of another run's operations; they replace this run's own, so that it
             continues as if those operations had not differed.
