@@ -25,7 +25,7 @@ SHARED = frozenset({"accelerator", "ranks"})
 
 
 def needed() -> tuple[float, int]:
-    """Return what the descendants of this process that have ended used: CPU seconds of all, peak bytes of the largest."""
+    """Return what this process's descendants that have ended used: CPU seconds of all, peak bytes of the largest."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

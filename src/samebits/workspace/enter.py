@@ -1,7 +1,7 @@
-"""Starts a command that has mounts of its own, which nobody else sees: `python -I -S enter.py PLAN COMMAND...`.
+"""Starts a command with mounts of its own, which no other process sees: `python -I -S enter.py PLAN COMMAND...`.
 
-A copy of the working folder then lies at the folder's own path. Run as a program, it needs the standard library only;
-what it starts takes its place, with the same process number. The calls are described in unshare(2), mount(2) and
+A copy of the working folder then lies at the folder's own path. This program needs the standard library only; the
+command replaces it, with the same process number. The system calls are described in unshare(2), mount(2) and
 user_namespaces(7).
 """
 
@@ -15,7 +15,7 @@ import sys
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 32, 4096, 16384, 1 << 18
-# Flags of a mount that nobody but the system's own root may take away: `statvfs` has the same numbers for them.
+# Flags of a mount that only the system's own root may remove; `statvfs` has the same numbers for them.
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME
 FAILED = 125
 PROGRAM = (sys.executable, "-I", "-S", __file__)
@@ -33,10 +33,10 @@ def _mount(source: str, target: str, flags: int) -> None:
 
 
 def separate() -> None:
-    """From now on this process has mounts of its own.
+    """Give this process mounts of its own.
 
     Raises:
-        OSError: the system does not let it.
+        OSError: the system does not allow it.
     """
     user, group = os.getuid(), os.getgid()
     try:
@@ -50,7 +50,7 @@ def separate() -> None:
 
 
 def mount(source: str, target: str, is_read_only: bool) -> None:
-    """Show a file or folder at another path, too."""
+    """Make a file or folder appear at another path, too (a bind mount)."""
     _mount(source, target, _BIND | _RECURSIVE)
     if is_read_only:
         kept = os.statvfs(target).f_flag & _KEPT
@@ -58,7 +58,7 @@ def mount(source: str, target: str, is_read_only: bool) -> None:
 
 
 def main() -> None:
-    """Make the mounts, and become the command."""
+    """Make the mounts, and replace this program by the command."""
     plan, *argv = sys.argv[1:]
     try:
         with open(plan, encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"samebits could not mount a copy of the working folder: {error}\n")
         os._exit(FAILED)
-    # Python ignores these two for itself, and what it becomes would go on so.
+    # Python ignores these two signals, and the program that replaces it would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

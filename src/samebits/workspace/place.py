@@ -1,8 +1,8 @@
-"""Place: where one run happens, and what a path is called there and in the user's own folder.
+"""Place: where one run happens, and how paths there translate into paths of the user's own folder, and back.
 
 `{run}` in a command stands for a folder of the run's own. A run that begins in a copy of the working folder sees that
-copy at the very path of the original where the system lets it have mounts of its own; elsewhere it sees another path,
-and every path that leads into the working folder leads into the copy.
+copy at the path of the original, where the system lets the run have mounts of its own. Elsewhere the copy has another
+path, and every path that leads into the working folder is redirected into the copy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from samebits.runfolder.reading import read_json
 # Whether a run begins in a copy of the working folder, or in the folder itself.
 Isolation = Literal["copy", "none"]
 ISOLATIONS = get_args(Isolation)
-# Beside `plan.json`; for what runs inside.
+# The file with the place, next to `plan.json`, for the code that runs inside.
 PLACE = "place.json"
-# The run's own folder, in its run folder.
+# The name of the run's own folder in its run folder.
 FILES = "files"
-# Hydra's `${run}` is somebody else's word, and `{{run}}` is how one writes the braces themselves.
+# `${run}` belongs to Hydra, and `{{run}}` stands for the text `{run}` itself.
 _RUN = re.compile(r"\{\{run\}\}|(?<![{$])\{run\}(?!\})")
-# What a virtual environment of Python's or conda's holds: it is not copied, since its own scripts name it by its path.
+# Entries that mark a virtual environment of Python or conda: it is not copied, since its scripts name it by its path.
 ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
@@ -38,14 +38,14 @@ class Place:
     Attributes:
         folder: the user's working folder.
         files: the run's own folder, for which `{run}` stands, as the run sees it.
-        copy: of the working folder, in which the run begins; empty where it begins in the folder itself.
-        root: with a copy, but no mounts: what stands before every path that leads into the copy, or beside it.
-        home: where the folder for all runs lies.
-        seen_home: the same, as the run sees it.
+        copy: the copy of the working folder in which the run begins; empty where it begins in the folder itself.
+        root: for a copy without mounts: the prefix of every path that leads into the copy or next to it; else empty.
+        home: the folder for all runs.
+        seen_home: path of `home`, as the run sees it.
         temporary: folder for temporary files, as the run sees it; empty for the user's own.
-        links: prefixes → the user's paths: links in the copy lead there, to what is too large to be copied.
-        shared: of the user's paths, those that are shown as they are, because `--share` names them.
-        work: where copy and files lie; empty where the run has no place of its own.
+        links: prefixes of paths to which links in the copy lead, for what is too large to be copied → the user's paths.
+        shared: the user's paths that runs use in place, without a copy, because `--share` names them.
+        work: the folder with copy and files; empty where the run has no place of its own.
     """
 
     folder: str
@@ -61,35 +61,35 @@ class Place:
 
     @property
     def own_files(self) -> Path:
-        """The run's own folder, as it is called outside."""
+        """The path of the run's own folder outside the run."""
         return Path(self.work, FILES) if self.work else Path(self.files)
 
     @property
     def start(self) -> str:
-        """The folder in which the run begins, as it sees it."""
+        """The folder in which the run begins, as the run sees it."""
         return self.root + self.folder
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """The command as it is started here."""
+        """Return the command as it is started here."""
         program, *rest = argv
-        led = [self._led_value(program), *map(self._led_word, rest)]
-        # Last: the run's own folder leads into no copy.
-        return with_run_folder(led, self.files)
+        redirected = [self._led_value(program), *map(self._led_word, rest)]
+        # Last: the path of the run's own folder must not be redirected.
+        return with_run_folder(redirected, self.files)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The user's variables, with paths into the folder led into the copy."""
-        found = {name: self._led_value(value) if self.root else value for name, value in environ.items()}
-        return found | ({"TMPDIR": self.temporary} if self.temporary else {})
+        """Return the user's variables, with paths into the folder redirected into the copy."""
+        variables = {name: self._led_value(value) if self.root else value for name, value in environ.items()}
+        return variables | ({"TMPDIR": self.temporary} if self.temporary else {})
 
     def led(self, path: str) -> str:
-        """A path into the working folder as one into the copy; any other as it is."""
+        """Redirect a path into the working folder into the copy; return any other path unchanged."""
         is_led = self.root and is_in(path, self.folder) and not is_in(path, self.home)
         return self.root + path if is_led else path
 
     def _led_value(self, value: str) -> str:
-        """One path or several: those that lead into the folder, but not into an environment in it."""
+        """Redirect one path or several, where they lead into the folder, but not into an environment in it."""
         paths = value.split(os.pathsep)
-        # A host may stand before a path, too.
+        # A value such as HOST:PATH is no list of paths.
         if not all(not path or os.path.isabs(path) or os.path.exists(path) for path in paths):
             return value
         return os.pathsep.join(path if self._is_in_environment(path) else self.led(path) for path in paths)
@@ -102,31 +102,31 @@ class Place:
         return False
 
     def value_of(self, value: str) -> str:
-        """What the user's variable holds that a run sees: one path or several, or anything else."""
+        """Return the value of a variable that the run sees, with each path in it as the user calls it."""
         return os.pathsep.join(map(self.home_of, value.split(os.pathsep))) if self.root else value
 
     def home_of(self, path: str) -> str:
-        """What the user calls a path that the run sees."""
+        """Return the user's own path for a path that the run sees."""
         if self.root and is_in(path, self.root):
             return path[len(self.root) :] or os.sep
-        for prefix, own in (*self.links.items(), (self.seen_home, self.home)):
+        for prefix, replacement in (*self.links.items(), (self.seen_home, self.home)):
             if prefix and is_in(path, prefix):
-                return own + path[len(prefix) :]
+                return replacement + path[len(prefix) :]
         return path
 
     def is_shared(self, path: str) -> bool:
-        """Whether what the user calls so is shown to all runs as it is."""
+        """Whether all runs use this path of the user's in place, without a copy."""
         return any(is_in(path, one) for one in self.shared)
 
     def seen(self, path: str) -> str:
-        """How the run sees a path in the folder for all runs; any other as it is."""
+        """Return the path at which the run sees a path in the folder for all runs; any other path unchanged."""
         return self.seen_home + path[len(self.home) :] if self.seen_home and is_in(path, self.home) else path
 
     def outside(self, path: str) -> str:
-        """Where a path that the run sees is to be found from outside, as long as its place is there."""
-        for seen, own in ((self.files, str(self.own_files)), (self.start, self.copy or self.folder)):
-            if is_in(path, seen):
-                return own + path[len(seen) :]
+        """Return where a path that the run sees lies outside the run, while the place of the run exists."""
+        for inner, outer in ((self.files, str(self.own_files)), (self.start, self.copy or self.folder)):
+            if is_in(path, inner):
+                return outer + path[len(inner) :]
         return path
 
     def write(self, run_folder: Path) -> None:
@@ -141,7 +141,7 @@ class Place:
 
 
 def read_place(run_folder: Path) -> Place | None:
-    """The place that `Place.write` wrote; None for a run that has none."""
+    """Read the place that `Place.write` wrote; None for a run without one."""
     try:
         return from_data(Place, read_json(run_folder / PLACE, run_folder))
     except (OSError, ValueError):
@@ -154,7 +154,7 @@ def asks_for_run_folder(argv: Sequence[str]) -> bool:
 
 
 def with_run_folder(argv: Sequence[str], folder: str) -> list[str]:
-    """The command with `{run}` replaced.
+    """Return the command with `{run}` replaced by a folder.
 
     >>> with_run_folder(["train.py", "--out={run}/last.pt", "{}", "${run}", "{{run}}"], "/runs/1")
     ['train.py', '--out=/runs/1/last.pt', '{}', '${run}', '{run}']
@@ -163,5 +163,5 @@ def with_run_folder(argv: Sequence[str], folder: str) -> list[str]:
 
 
 def is_in(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or leads into it."""
+    """Whether a path is a folder itself, or lies in it."""
     return bool(folder) and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))

@@ -1,6 +1,6 @@
-"""Copies of folders: files are copied, the smallest first, and what is too much is linked; folders are folders.
+"""Copies of folders: files are copied, the smallest first, and those beyond a limit are linked; folders are no links.
 
-A link in a copy leads to where the original can be read. Before a run writes to what is linked, the link is replaced by
+A link in a copy leads to where the original can be read. Before a run writes to a linked file, the link is replaced by
 a copy of its own (`agent/taps/keeping.py`), so that no run reaches the original. Where the file system has reflinks,
 large files are copied, too: that takes neither time nor space (ioctl_ficlone(2)).
 """
@@ -21,12 +21,12 @@ from samebits.base.sites import shown_path
 from samebits.runfolder.removal import remove
 from samebits.workspace.place import ENVIRONMENTS, is_in
 
-with suppress(ImportError):  # on Windows, where answers can be read, and no runs be made
+with suppress(ImportError):  # on Windows, where answers can be read, but no runs can be made
     import fcntl
 
-# What comes after this many files or bytes is linked.
+# Files beyond this many files or bytes are linked.
 MOST_FILES, MOST_BYTES = 10_000, 10**9
-# In a tree with more entries than this, the folders that come last are shown as a whole.
+# In a tree with more entries than this, the folders that come last are mounted as a whole.
 MOST_ENTRIES = 20_000
 OWN = ".samebits"
 SHARE = "leave data where it is with --share PATH"
@@ -36,13 +36,13 @@ _PIECE = 4 * 1024**2
 
 @dataclass
 class Survey:
-    """What a copy holds.
+    """What a copy contains, and in which form.
 
     Attributes:
-        files, bytes: that are copied.
-        linked: files that are links, with their sizes in bytes.
-        whole: folders that are shown as they are, because they are too much to be copied.
-        used: environments, and what is shared: shown as they are, because they are meant to be used.
+        files, bytes: how many files and bytes are copied.
+        linked: files that are links → their sizes in bytes.
+        whole: folders that are used in place, because they are too large to be copied.
+        used: environments and shared paths, which are meant to be used in place.
         lost: what cannot be copied, as `path: why`.
     """
 
@@ -56,16 +56,16 @@ class Survey:
 
 @dataclass(frozen=True)
 class Copying:
-    """How a folder is copied.
+    """The copying of one folder: from where, to where, and how.
 
     Attributes:
-        source, target: absolute; the target is made.
-        links: where the source can be read by whoever is in the copy; empty where nothing of it may be linked.
-        left_out: absolute paths in the source that the copy does without.
-        shared: absolute paths in the source that are shown as they are.
-        mounted: what is shown as it is will be mounted there; otherwise links lead to it.
-        led: what a symbolic link is to say in the copy, given its path in the source and what it says there.
-        announce: is told of a copy that takes long, before it begins.
+        source, target: absolute paths; the target is created.
+        links: path at which a run in the copy can read the source; empty where nothing of it may be linked.
+        left_out: absolute paths in the source that are not copied.
+        shared: absolute paths in the source that are used in place.
+        mounted: whether paths that are used in place will be mounted in the copy; if not, links lead to them.
+        led: gives the target of a symbolic link in the copy, from its path in the source and its target there.
+        announce: called with a note before a copy that takes long.
     """
 
     source: str
@@ -78,63 +78,63 @@ class Copying:
     announce: Callable[[str], None] = lambda _: None
 
     def made(self) -> Survey:
-        """Copy; what cannot be read is said, and left out.
+        """Copy, and return what the copy contains; what cannot be read is left out and named in `lost`.
 
         Raises:
             OSError: the disk is full, or the target cannot be made.
         """
-        found, entries = Survey(), 0
+        survey, entries = Survey(), 0
         os.mkdir(self.target)
-        waiting, made = deque([self.source]), []
+        waiting, folders = deque([self.source]), []
         files: list[tuple[int, str, str]] = []
         while waiting:
             folder = waiting.popleft()
             target = self.target + folder[len(self.source) :]
             try:
-                entries_here = os.scandir(folder)
-                listed = [entry for entry in entries_here if entry.name != OWN and entry.path not in self.left_out]
+                scanned = os.scandir(folder)
+                children = [entry for entry in scanned if entry.name != OWN and entry.path not in self.left_out]
             except OSError as error:
-                found.lost.append(f"{folder}: {error.strerror}")
+                survey.lost.append(f"{folder}: {error.strerror}")
                 continue
-            is_too_much = self.mounted and entries + len(listed) > MOST_ENTRIES
-            is_environment = any(entry.name in ENVIRONMENTS for entry in listed)
+            # Only by a mount: code that walks through all folders does not follow links.
+            is_too_much = self.mounted and entries + len(children) > MOST_ENTRIES
+            is_environment = any(entry.name in ENVIRONMENTS for entry in children)
             if folder != self.source and (is_too_much or is_environment):
-                # A mere link would be no folder to those who go through all folders.
                 os.rmdir(target)
                 self._show(folder, target)
-                (found.used if is_environment else found.whole).append(folder)
+                (survey.used if is_environment else survey.whole).append(folder)
                 continue
-            entries += len(listed)
-            made.append((folder, target))
-            for entry in listed:
-                own = os.path.join(target, entry.name)
+            entries += len(children)
+            folders.append((folder, target))
+            for entry in children:
+                path_in_copy = os.path.join(target, entry.name)
                 if entry.path in self.shared:
-                    self._show(entry.path, own)
-                    found.used.append(entry.path)
+                    self._show(entry.path, path_in_copy)
+                    survey.used.append(entry.path)
                 elif entry.is_symlink():
-                    os.symlink(self.led(entry.path, os.readlink(entry.path)), own)
+                    os.symlink(self.led(entry.path, os.readlink(entry.path)), path_in_copy)
                 elif entry.is_dir(follow_symlinks=False):
-                    os.mkdir(own)
+                    os.mkdir(path_in_copy)
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    files.append((entry.stat(follow_symlinks=False).st_size, entry.path, own))
+                    files.append((entry.stat(follow_symlinks=False).st_size, entry.path, path_in_copy))
                 else:
-                    found.lost.append(f"{entry.path}: neither a file nor a folder")
+                    survey.lost.append(f"{entry.path}: neither a file nor a folder")
         clones = _can_clone(self.source, os.path.dirname(self.target))
         needed, is_whole = sum(size for size, _, _ in files), not self.links and not clones
         if is_whole and needed > shutil.disk_usage(self.target).free:
             raise OSError(errno.ENOSPC, f"{volume(needed)} are more than the disk has left")
         if is_whole and needed > MOST_BYTES:
             self.announce(f"note: copying the folder, {volume(needed)}; {SHARE}")
-        for size, path, own in sorted(files):
-            self._file(size, path, own, found, is_copied=is_whole or clones)
-        # The inner ones first, and last of all: writing in a folder changes its time.
-        for folder, target in reversed(made):
+        for size, path, path_in_copy in sorted(files):
+            self._file(size, path, path_in_copy, survey, is_copied=is_whole or clones)
+        # Last, and the inner folders first: writing in a folder changes its time.
+        for folder, target in reversed(folders):
             _like(folder, target)
-        return found
+        return survey
 
     def _show(self, path: str, own: str) -> None:
-        """A path that is shown as it is: a link, or a place to mount it at."""
+        """Make a link to a path that is used in place, or an empty file or folder to mount it at."""
         if not self.mounted:
             os.symlink(path, own)
         elif os.path.isdir(path):
@@ -157,7 +157,7 @@ class Copying:
 
 
 def copy_file(source: str, target: str) -> None:
-    """A new file with the content, the mode and the times of another one; what is not there takes no room."""
+    """Copy a file with its mode and its times; holes in it stay holes."""
     with open(source, "rb") as content, open(target, "xb") as copy:
         _copy_content(content.fileno(), copy.fileno())
     _like(source, target)
@@ -184,10 +184,10 @@ def _copy_content(source: int, target: int) -> None:
 
 
 def _can_clone(source: str, target: str) -> bool:
-    """Whether files of one folder can share their blocks with copies in another one."""
+    """Whether copies of a folder's files can share blocks with their originals (reflinks) in another folder."""
     with suppress(OSError, StopIteration), tempfile.TemporaryFile(dir=target) as copy:
-        one = next(entry.path for entry in os.scandir(source) if entry.is_file(follow_symlinks=False))
-        with open(one, "rb") as content:
+        path = next(entry.path for entry in os.scandir(source) if entry.is_file(follow_symlinks=False))
+        with open(path, "rb") as content:
             fcntl.ioctl(copy.fileno(), _FICLONE, content.fileno())
         return True
     return False
@@ -199,30 +199,30 @@ def _like(source: str, target: str) -> None:
 
 
 def bring(source: str, target: str, paths: Iterable[str]) -> None:
-    """Make some paths of one tree as they are in another one, there or not.
+    """Make some paths of one tree equal to those of another: copied, or removed where the source lacks them.
 
     Args:
         source: the tree that is copied from.
         target: the tree that is changed.
-        paths: relative to both; of a folder whose name ends with a separator, not what is in it.
+        paths: relative to both trees; a folder whose path ends with a separator is copied without its content.
     """
     for path in sorted(paths):
-        there, here = (os.path.join(tree, path.rstrip(os.sep)) for tree in (source, target))
-        if not is_in(os.path.normpath(here), target):
+        original, copy = (os.path.join(tree, path.rstrip(os.sep)) for tree in (source, target))
+        if not is_in(os.path.normpath(copy), target):
             continue
-        remove(here)
-        if os.path.lexists(there):
-            os.makedirs(os.path.dirname(here), exist_ok=True)
-            if path.endswith(os.sep) and os.path.isdir(there):
-                os.mkdir(here)
-            elif os.path.isdir(there) and not os.path.islink(there):
-                shutil.copytree(there, here, symlinks=True)
+        remove(copy)
+        if os.path.lexists(original):
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            if path.endswith(os.sep) and os.path.isdir(original):
+                os.mkdir(copy)
+            elif os.path.isdir(original) and not os.path.islink(original):
+                shutil.copytree(original, copy, symlinks=True)
             else:
-                shutil.copy2(there, here, follow_symlinks=False)
+                shutil.copy2(original, copy, follow_symlinks=False)
 
 
 def shown_size(survey: Survey) -> str:
-    """`data/train.bin (50.0 GB) and 3 folders`: what copies show as it is, the largest first."""
+    """Return what runs use in place, the largest first, as in `data/train.bin (50.0 GB) and 3 folders`."""
     files = sorted(survey.linked, key=lambda path: -survey.linked[path])
     parts = []
     if files:
@@ -234,7 +234,7 @@ def shown_size(survey: Survey) -> str:
 
 
 def volume(count: int) -> str:
-    """`12.3 GB`."""
+    """Return a number of bytes as text, such as `12.3 GB`."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB"):
         if size >= 1000:

@@ -1,13 +1,13 @@
 """Workspace: the user's working folder as a command found it, and a copy of it for every run.
 
     trees/found       as the command found it; every run begins with a copy of this
-    trees/prepared    the same with what the first run made before its first step, where that took long
+    trees/prepared    the same, with what the first run made before its first step, if that took long
     trees/left        as one run left its copy
-    work-1, work-2 …  a run's copy, its folder `{run}`, what has mounts
+    work-1, work-2 …  a run's copy, its folder `{run}`, and a list of its mounts
 
 Where the system lets a process have mounts of its own, each run sees its copy at the path of the original, and nothing
-of samebits in it; so runs made at once are as if each were alone. Elsewhere copies lie outside the folder, where a run
-that goes through all of it does not come upon them, and `Place` says what they are called there.
+of samebits in it, so that simultaneous runs behave as if each were alone. Elsewhere the copies lie outside the folder,
+where a run that walks through all of the folder does not find them, and `Place` translates the paths.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from samebits.workspace import enter
 from samebits.workspace.place import FILES, Isolation, Place, is_in
 from samebits.workspace.trees import MOST_BYTES, MOST_ENTRIES, MOST_FILES, OWN, SHARE, Copying, Survey, bring, volume
 
-# Set to anything, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
+# Where this variable is set, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
 WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
-# Copies of more bytes than this are worth a word.
+# Copies of more bytes than this are announced.
 LARGE_BYTES = 5 * 10**8
 TREES, _ROOT, _COPY, _MOUNTS, _BEGAN = "trees", "root", "copy", "mounts.json", "began"
 FOUND, PREPARED, LEFT = "found", "prepared", "left"
 
 
 class Workspace:
-    """Gives every run of a command its place, and takes it back.
+    """Gives every run of a command a place, and removes the place afterwards.
 
     Args:
-        home: the folder for the runs; ours.
+        home: the folder for the runs, which belongs to samebits.
         isolation: `copy` gives each run a copy of the working folder; `none` lets all of them begin in the folder.
-        share: paths in the folder that copies show as they are.
-        replaced: files in the folder → what copies hold in their place.
-        announce: is called with what people should know while much is copied.
+        share: paths in the folder that runs use in place, without a copy.
+        replaced: files in the folder → the content that they have in copies instead.
+        announce: called with a note for people where much is copied.
 
     Attributes:
         folder: the working folder.
-        temporary: where runs have their temporary files, and mounts; outside the folder.
-        store: where copies lie.
-        survey: what a copy holds.
-        left_by: number of the run whose folder was kept; None where none was.
-        prepared: the files of the user's folder that the first run has prepared, and that copies begin with.
+        temporary: the folder for temporary files and mounts of runs; outside the working folder.
+        store: the folder with the copies.
+        survey: what a copy contains.
+        left_by: number of the run whose copy was kept; None where none was.
+        prepared: files that the first run has prepared and that copies begin with, as paths in the user's folder.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Workspace:
         self.survey = Survey()
         self._slots = set[int]()
         self._lock = threading.Lock()
-        # Short: names of sockets have 108 bytes at most (unix(7)).
-        places = list(filter(is_own, temporary_of(home)))
-        # Everything lies in the root folder, of which there are no copies.
-        self.temporary = next((path for path in places if not is_in(str(path), self.folder)), places[0])
+        # Short paths: names of sockets have 108 bytes at most (unix(7)).
+        paths = list(filter(is_own, temporary_of(home)))
+        # Where the folder is `/`, all of them lie in it, but `/` is never copied.
+        self.temporary = next((path for path in paths if not is_in(str(path), self.folder)), paths[0])
         is_unseen = isolation == "none" or self.is_mounted or not is_in(str(home), self.folder)
         self.store = home if is_unseen else self.temporary
         if home.parent.name == OWN:
@@ -94,11 +94,11 @@ class Workspace:
 
     @property
     def is_mounted(self) -> bool:
-        """Whether runs see their copies at the path of the folder."""
+        """Whether runs see their copies at the path of the working folder."""
         return self.isolation == "copy" and can_mount()
 
     def _find(self, announce: Callable[[str], None]) -> None:
-        """Keep the folder as it is now."""
+        """Copy the folder, as it is now, to `trees/found`."""
         if os.path.dirname(self.folder) == self.folder:
             raise StorageError(
                 f"{self.folder} is not a folder that can be copied", "change into a project, or --isolation none"
@@ -119,18 +119,18 @@ class Workspace:
             announce(f"note: every run gets a copy of {volume(copied)}{links}; {SHARE}")
 
     def found(self, path: str) -> bytes | None:
-        """A file of the folder as the command found it; None where copies hold no copy of it."""
-        own = Path(self._tree(FOUND) + path[len(self.folder) :])
-        is_used = any(is_in(path, one) for one in (*self.survey.used, *self.survey.whole))
+        """Return the content of a file as the command found it; None where copies contain no copy of it."""
+        copy = Path(self._tree(FOUND) + path[len(self.folder) :])
+        is_used = any(is_in(path, used) for used in (*self.survey.used, *self.survey.whole))
         is_there = self.isolation == "copy" and is_in(path, self.folder) and not is_used
-        return own.read_bytes() if is_there and own.is_file() and not own.is_symlink() else None
+        return copy.read_bytes() if is_there and copy.is_file() and not copy.is_symlink() else None
 
     def _replace(self, path: str, content: bytes) -> None:
-        """Let copies hold something else in the place of a file."""
-        own = Path(self._tree(FOUND) + path[len(self.folder) :])
-        remove(own)
-        own.write_bytes(content)
-        shutil.copymode(path, own)
+        """Replace the content of a file in all copies."""
+        copy = Path(self._tree(FOUND) + path[len(self.folder) :])
+        remove(copy)
+        copy.write_bytes(content)
+        shutil.copymode(path, copy)
 
     def _copied(self, copying: Copying) -> Survey:
         try:
@@ -145,10 +145,10 @@ class Workspace:
         return str(self.store / TREES / name)
 
     def _links(self) -> tuple[str, str]:
-        """Where runs read what is too large to be copied: of the user's folder, and of our own trees.
+        """Return where runs read what is too large to be copied: of the user's folder, and of our own trees.
 
-        Without mounts a program that a script starts could write to whatever a link leads to: no link leads to the
-        folder, so the first copy holds all of it, and runs have links to that.
+        Without mounts, a program that a script starts could write to any file that a link leads to. So no link leads to
+        the folder: the first copy contains all of it, and runs have links to that copy.
         """
         if self.is_mounted:
             return str(self.temporary / "origin"), str(self.temporary / TREES)
@@ -158,7 +158,7 @@ class Workspace:
 
     @contextmanager
     def place_for(self, spec: RunSpec) -> Iterator[Place]:
-        """Where a run is to happen; afterwards its copy is gone, unless it was kept."""
+        """Yield the place in which a run is to happen; afterwards its copy is removed, unless it was kept."""
         with self._lock:
             slot = next(number for number in range(1, 1000) if number not in self._slots)
             self._slots.add(slot)
@@ -192,7 +192,7 @@ class Workspace:
         return place
 
     def _mounted(self, place: Place) -> Place:
-        """The place of a run that sees its copy at the path of the folder."""
+        """Write the list of mounts for a run that sees its copy at the path of the folder; return its place."""
         copy = os.path.join(place.work, _COPY)
         seen = {name: str(self.temporary / name) for name in ("origin", TREES, "home", FILES, "tmp")}
         for point in seen.values():
@@ -205,26 +205,26 @@ class Workspace:
             (place.temporary, seen["tmp"], False),
             *((path, copy + path[len(self.folder) :], True) for path in self.survey.whole),
             *((path, copy + path[len(self.folder) :], False) for path in self.survey.used),
-            # Last: it hides the folder itself.
+            # Last: this mount hides the folder itself.
             (copy, self.folder, False),
         ]
         Path(place.work, _MOUNTS).write_text(json.dumps({"mounts": mounts, "start": self.folder}), encoding="utf-8")
         return replace(place, files=seen[FILES], copy=copy, seen_home=seen["home"], temporary=seen["tmp"])
 
     def _fill(self, place: Place, spec: RunSpec) -> None:
-        """The copy, as the run is to find it."""
+        """Make the copy with which the run begins."""
         is_left = spec.begins == LEFT and self.left_by is not None
         name = LEFT if is_left and not spec.brought else PREPARED if spec.begins != "found" and self.prepared else FOUND
-        # What copies hold a link to, or a place to mount it at.
-        shown = (*self.survey.linked, *self.survey.whole, *self.survey.used)
-        ours = {os.path.relpath(path, self.folder) for path in shown}
+        # Paths that copies contain as a link, or as a place to mount them at.
+        in_place = (*self.survey.linked, *self.survey.whole, *self.survey.used)
+        own_links = {os.path.relpath(path, self.folder) for path in in_place}
         tree = self._tree(name)
 
         def led(path: str, to: str) -> str:
-            if not os.path.isabs(to) or os.path.relpath(path, tree) in ours:
+            if not os.path.isabs(to) or os.path.relpath(path, tree) in own_links:
                 return to
-            before, found, own = to.partition(f"/{_ROOT}{self.folder}")
-            to = f"{self.folder}{own}" if found and is_in(before, str(self.store)) else to
+            before, root, rest = to.partition(f"/{_ROOT}{self.folder}")
+            to = f"{self.folder}{rest}" if root and is_in(before, str(self.store)) else to
             return place.led(to)
 
         self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", mounted=False, led=led))
@@ -235,7 +235,7 @@ class Workspace:
             shutil.copytree(self._tree(f"{LEFT}-{FILES}"), place.own_files, symlinks=True, dirs_exist_ok=True)
 
     def _need_first_copy_unchanged(self, place: Place) -> None:
-        """Without mounts a run that wrote through a link, past Python, has changed what later ones would begin with."""
+        """Raise StorageError if a run without mounts wrote, past Python, through a link to the copy that all runs read."""
         for path in _newer(self._tree(FOUND), self.began(place), self.folder) if place.root else ():
             raise StorageError(
                 f"a program or library in C wrote to {shown_path(path)}, which all runs read from one copy: "
@@ -244,70 +244,68 @@ class Workspace:
             )
 
     def prefix(self, place: Place) -> list[str]:
-        """What stands before the command, so that it has mounts of its own."""
+        """Return the words before the command that give it mounts of its own; empty where it has none."""
         has_mounts = place.copy and not place.root
         return [*enter.PROGRAM, os.path.join(place.work, _MOUNTS)] if has_mounts else []
 
     # ---- what runs leave
 
     def keep(self, place: Place, number: int) -> None:
-        """Keep what this run has left, in place of what another one left."""
+        """Keep the files that a run has left, instead of those kept before."""
         if not place.copy:
             return
         left, files = self._tree(LEFT), self._tree(f"{LEFT}-{FILES}")
         for path in (left, files):
             remove(path)
         os.rename(place.copy, left)
-        # The run has them, too.
+        # As hard links: the run folder keeps these files, too.
         shutil.copytree(place.own_files, files, symlinks=True, copy_function=os.link)
         self.left_by = number
 
     def prepare(self, place: Place, made: Collection[str]) -> None:
-        """From now on runs begin with these files as this one has left them, besides those of the folder."""
+        """Let later runs begin with these files, as this run has left them, in addition to those of the folder."""
         prepared = self._tree(PREPARED)
         self._copied(Copying(self._tree(FOUND), prepared, f"{self._links()[1]}/{FOUND}", mounted=False))
         for path in made:
-            own = prepared + path[len(self.folder) :]
-            remove(own)
-            os.makedirs(os.path.dirname(own), exist_ok=True)
-            os.link(place.copy + path[len(self.folder) :], own, follow_symlinks=False)
+            target = prepared + path[len(self.folder) :]
+            remove(target)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.link(place.copy + path[len(self.folder) :], target, follow_symlinks=False)
         self.prepared = frozenset(made)
 
     def forget_prepared(self) -> None:
-        """Runs begin as the command found the folder."""
+        """Let later runs begin with the folder as the command found it."""
         self.prepared = frozenset()
         remove(self._tree(PREPARED))
 
     def began(self, place: Place) -> float:
-        """When the copy of a run was whole (seconds, as `time.time`): what has become what it is later, it has made."""
-        # Copies have the times of what they are copies of; when a file became what it is nobody can set.
+        """Return when the copy of a run was complete (seconds, as `time.time`): the run made every later change."""
+        # By the ctime, which no program can set: the mtime of a copy is that of its original.
         return os.lstat(os.path.join(place.work, _BEGAN)).st_ctime
 
     def changed(self, place: Place) -> list[str]:
-        """The files that a run has made or changed in its copy, as paths in the user's folder."""
+        """Return the files that a run has made or changed in its copy, as paths in the user's folder."""
         return list(_newer(place.copy, self.began(place), self.folder)) if place.copy else []
 
     def products(self, place: Place, reached: Collection[str]) -> dict[str, Path]:
-        """What a run has made and left, as the user calls it → where it lies as long as its place is there.
+        """Return the files that a run has made: path for the user → where it lies while the place of the run exists.
 
-        Args:
-            place: of the run.
-            reached: files outside its copy that it wrote.
+        `reached` are files outside its copy that the run wrote.
         """
-        found = {path: Path(place.copy + path[len(self.folder) :]) for path in self.changed(place)}
-        own = place.own_files
-        found |= {f"{{run}}/{path.relative_to(own)}": path for path in own.rglob("*")}
-        # Without mounts, what is new beside the folder lies beside the copy.
-        beside = {path: Path(place.root + path) for path in reached}
-        return found | {path: own if own.exists() else Path(path) for path, own in beside.items()}
+        files = {path: Path(place.copy + path[len(self.folder) :]) for path in self.changed(place)}
+        own_files = place.own_files
+        files |= {f"{{run}}/{path.relative_to(own_files)}": path for path in own_files.rglob("*")}
+        # Without mounts, a new file next to the folder lies next to the copy.
+        outside = {path: Path(place.root + path) for path in reached}
+        return files | {path: copy if copy.exists() else Path(path) for path, copy in outside.items()}
 
     def changed_before(self, place: Place, moment: float) -> dict[str, float]:
-        """Those among them that were last written before a moment, each with its time (seconds, as `time.time`)."""
+        """Return those changed files that were last written before a moment → the time (seconds, as `time.time`)."""
         times = {path: os.lstat(place.outside(place.root + path)).st_mtime for path in self.changed(place)}
         return {path: time for path, time in times.items() if time < moment}
 
     def close(self) -> None:
-        """Take away everything but the recordings."""
+        """Remove everything but the recordings."""
         clear(self.home)
 
 
@@ -321,41 +319,41 @@ def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
 
 
 def clear(home: Path) -> None:
-    """Remove what only running runs need, from a folder whose command has ended, however it did."""
+    """Remove what only running runs need from a folder whose command has ended, in whatever way."""
     for path in (*home.glob("work-*"), home / TREES, *temporary_of(home)):
         remove(path)
 
 
 def clear_others(homes: Path) -> None:
-    """`clear` every folder of ours whose command was killed."""
+    """Call `clear` for every folder of ours whose command does not run any more."""
     for home in homes.iterdir():
         if OWN_NAME.fullmatch(home.name) and not home.is_symlink() and not is_busy(home):
             clear(home)
 
 
 def temporary_of(home: Path) -> list[Path]:
-    """Where the folder for temporary files of the runs in this home may be; the first one that is not in the way."""
+    """Return where the runs in this home may have their folder for temporary files, in order of preference."""
     name = blake2b(os.fsencode(os.path.abspath(home)), digest_size=8).hexdigest()
     places = dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", str(home)))
     return [Path(os.path.realpath(place)) / f"samebits-{name}" for place in places]
 
 
 def shared_paths(folder: str, given: Collection[str]) -> frozenset[str]:
-    """The paths in the folder that are shared, absolute; what lies beside it is never copied anyway.
+    """Return the absolute paths in the folder that are shared; what lies outside it is never copied anyway.
 
     Raises:
-        StorageError: one of them is not there.
+        StorageError: one of them does not exist.
     """
-    found = frozenset(os.path.normpath(os.path.join(folder, path)) for path in given)
-    for path in sorted(found):
+    paths = frozenset(os.path.normpath(os.path.join(folder, path)) for path in given)
+    for path in sorted(paths):
         if not os.path.lexists(path):
             raise StorageError(f"--share {path}: there is no such file or folder", "name one in the working folder")
-    return frozenset(path for path in found if is_in(path, folder))
+    return frozenset(path for path in paths if is_in(path, folder))
 
 
 @cache
 def can_mount() -> bool:
-    """Whether this system lets a process have mounts of its own; tried once."""
+    """Whether this system lets a process have mounts of its own; tested only once."""
     if not sys.platform.startswith("linux") or os.environ.get(WITHOUT_MOUNTS):
         return False
     trial = json.dumps({"mounts": [("/tmp", "/tmp", True)], "start": "/"}).encode()
@@ -366,17 +364,17 @@ def can_mount() -> bool:
 
 
 def _linked(place: Place) -> Place:
-    """The place of a run that has no mounts: links lead to what stands beside the folder, and what it lies in.
+    """Return the place of a run without mounts: around its copy, links lead to what lies around the folder.
 
     So `../data` is found from the copy, too.
     """
     root, path = os.path.join(place.work, _ROOT), place.folder
     os.makedirs(f"{root}{os.path.dirname(path)}")
     while path != os.sep:
-        parent, own = os.path.split(path)
+        parent, base = os.path.split(path)
         with suppress(OSError):
             for name in os.listdir(parent):
-                if name != own:
+                if name != base:
                     os.symlink(os.path.join(parent, name), f"{root}{os.path.join(parent, name)}")
         path = parent
     return replace(place, copy=f"{root}{place.folder}", root=root)
