@@ -1,4 +1,4 @@
-"""Whether the process runs in continuous integration (CI)."""
+"""Detection of continuous integration by its environment variable."""
 
 from collections.abc import Mapping
 

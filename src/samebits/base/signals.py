@@ -1,4 +1,4 @@
-"""Whether SIGTERM ends a process at once, or only after the training has saved its state."""
+"""Processes that SIGTERM does not end at once, because the training saves its state first."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def needed() -> tuple[float, int]:
 
 
 class Fitting:
-    """How many runs may be made at once, given the cores and the memory that the first run, made alone, needed.
+    """The number of runs that may be made at once, by the cores and memory that the first run, made alone, needed.
 
     A run keeps its number of threads, so one that keeps all cores busy is made alone. So are runs with several ranks or
     an accelerator, and a run after one that reached something outside its copy of the folder. Where runs would not see

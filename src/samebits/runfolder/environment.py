@@ -17,7 +17,7 @@ class Environment:
     Attributes:
         device: names of the accelerators in use, or `cpu`.
         torch, torch_git: torch's version, and the commit it was built from.
-        cuda, cudnn, driver: their versions, where an accelerator is in use (ROCm counts as CUDA).
+        cuda, cudnn, driver: the versions of these, where an accelerator is in use (ROCm counts as CUDA).
         blas, onednn: the libraries that torch multiplies matrices with.
         instructions: the vector instructions that torch chose, and the variables by which its libraries choose theirs.
         threads: how many threads torch splits an operation over.

@@ -200,7 +200,7 @@ class Files(Note, note="files"):
 
 @dataclass(frozen=True)
 class Variable(Note, note="variable"):
-    """An environment variable that a line of the user's read.
+    """An environment variable that a line of the user's code read.
 
     Attributes:
         digest: digest of name and value, 12 hex digits; `unset` where the variable was not set.

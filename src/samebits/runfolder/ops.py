@@ -35,7 +35,7 @@ OPERANDS = "operands"
 
 @dataclass(frozen=True)
 class OpKind:
-    """What operations of one kind have in common: everything but their evidence.
+    """The facts that operations of one kind have in common: everything but their evidence.
 
     Attributes:
         op: name and overload, such as `aten::add_.Tensor`.

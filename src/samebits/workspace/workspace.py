@@ -235,7 +235,7 @@ class Workspace:
             shutil.copytree(self._tree(f"{LEFT}-{FILES}"), place.own_files, symlinks=True, dirs_exist_ok=True)
 
     def _need_first_copy_unchanged(self, place: Place) -> None:
-        """Raise StorageError if a run without mounts wrote, past Python, through a link to the copy that all runs read."""
+        """Raise StorageError if a run without mounts wrote, past Python, through a link to the copy that all share."""
         for path in _newer(self._tree(FOUND), self.began(place), self.folder) if place.root else ():
             raise StorageError(
                 f"a program or library in C wrote to {shown_path(path)}, which all runs read from one copy: "
