@@ -162,7 +162,7 @@ def error_from_data(data: Mapping[str, object]) -> SamebitsError:
 
 
 class TooLateWarning(UserWarning):
-    """It was too late to pin a factor; `pin(strict=True)` raises TooLateError instead."""
+    """A factor could not be pinned, because it was too late; `pin(strict=True)` raises TooLateError instead."""
 
 
 class UnseenWarning(UserWarning):

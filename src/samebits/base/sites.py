@@ -80,9 +80,9 @@ def at_home(path: str) -> str:
 
 def shown_path(path: str | os.PathLike[str]) -> str:
     """Return a path relative to the working folder when the file lies in it, else as it is; it is never abbreviated."""
-    whole = os.fspath(path)
-    relative = os.path.relpath(whole, _folder or None) if os.path.isabs(whole) else whole
-    return whole if relative.startswith("..") else relative
+    given = os.fspath(path)
+    relative = os.path.relpath(given, _folder or None) if os.path.isabs(given) else given
+    return given if relative.startswith("..") else relative
 
 
 # The package's own folder is compared as a prefix of file names; the trailing separator keeps siblings out.

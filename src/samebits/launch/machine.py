@@ -99,14 +99,14 @@ def _folders(controller: str, proc: Path, groups: Path) -> Iterator[Path]:
 
 def _left(folder: Path) -> int | None:
     """Return the bytes that a group may still take; None where nothing bounds it."""
-    for most, used, cache in (
+    for limit_file, usage_file, cache in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
         with suppress(ValueError):  # "max", or no such file
-            limit, taken = int(_read(folder / most)), int(_read(folder / used))
+            limit, used = int(_read(folder / limit_file)), int(_read(folder / usage_file))
             stat = dict(line.split(" ", 1) for line in _read(folder / "memory.stat").splitlines())
-            return limit - taken + int(stat.get(cache, 0))
+            return limit - used + int(stat.get(cache, 0))
     return None
 
 

@@ -87,8 +87,8 @@ class UnenteredProcesses:
         if not is_of_another and not has_started:
             words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
             program, *rest = words or [str(pid)]
-            what = f"a process that could not be entered: {shlex.join([os.path.basename(program), *rest])}"
-            Journal(self._folder.path).note(Unseen(what, entered=False))
+            description = f"a process that could not be entered: {shlex.join([os.path.basename(program), *rest])}"
+            Journal(self._folder.path).note(Unseen(description, entered=False))
 
 
 def unentered(folder: RunFolder) -> list[str]:

@@ -116,7 +116,7 @@ class Place:
 
     def is_shared(self, path: str) -> bool:
         """Whether all runs use this path of the user's in place, without a copy."""
-        return any(is_in(path, one) for one in self.shared)
+        return any(is_in(path, shared) for shared in self.shared)
 
     def seen(self, path: str) -> str:
         """Return the path at which the run sees a path in the folder for all runs; any other path unchanged."""

@@ -36,7 +36,7 @@ _PIECE = 4 * 1024**2
 
 @dataclass
 class Survey:
-    """What a copy contains, and in which form.
+    """The content of a copy, and the form in which it is there.
 
     Attributes:
         files, bytes: how many files and bytes are copied.
