@@ -43,10 +43,10 @@ class Entry:
     """A line of the user's at which a factor entered, the first time.
 
     Attributes:
-        what: was called.
+        what: the function that was called.
         site: the line.
-        source: of the line, as it was when it ran.
-        script: path of the script whose process it was; empty where that is no file of the user's.
+        source: the text of the line as it was when it ran.
+        script: the path of the script that the process ran; empty where that is no file of the user's.
     """
 
     what: str
@@ -60,8 +60,8 @@ class Shown:
     """A line that shows how a factor enters at another one: a transform that draws, for the loader that fetches.
 
     Attributes:
-        what: happens there.
-        fix: what to change, where pinning the factor does not help.
+        what: what happens there.
+        fix: what to change there, where pinning the factor does not help.
     """
 
     what: str

@@ -83,20 +83,20 @@ class Run(Outcome):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What an answer says of one run.
+    """One run, as answers show it.
 
     Attributes:
-        id: counts from 1.
-        role: what it was for, in words.
-        folder: where it lies.
-        steps: it took.
-        wall_seconds: from start to end.
-        pinned, varied: the factors treated so.
+        id: the number of the run, from 1.
+        role: what the run was for, in words.
+        folder: the run folder.
+        steps: how many steps it took.
+        wall_seconds: seconds from its start to its end.
+        pinned, varied: the factors that were treated so.
         exit_code: the command's status; negative for the signal that ended it.
-        timed_out: ended by us because it ran too long.
-        stopped: ended by us after the step it was asked to stop after.
-        ranks: it had.
-        begins: what the folder held in which it began.
+        timed_out: samebits ended it because it ran too long.
+        stopped: samebits ended it after the step that it was asked to stop after.
+        ranks: how many ranks it had.
+        begins: what its working folder held when it began.
     """
 
     id: int
@@ -122,10 +122,10 @@ class DivergentRuns:
     """Two runs that differ, and where.
 
     Attributes:
-        a, b: their numbers.
-        divergence: the place.
-        distance: how far the first tensor that differs lies apart, where it was kept.
-        varied: what was changed on purpose in the second one; empty where both were treated alike.
+        a, b: the numbers of the two runs.
+        divergence: the place at which they differ first.
+        distance: how far the first tensor that differs lies apart, where both runs kept it.
+        varied: the factors that were changed on purpose in the second run; empty where both were treated alike.
     """
 
     a: int
@@ -137,12 +137,11 @@ class DivergentRuns:
 
 @dataclass(frozen=True)
 class OriginOnRank:
-    """Where the operations of one rank diverge first.
+    """The first operation at which one rank diverges.
 
     Attributes:
         place: the operation.
-        producer: with an input that arrived different, the operation that wrote there last; None if no recorded one
-            did.
+        producer: where an input arrived different, the operation that last wrote it; None if no recorded one did.
     """
 
     place: OpDivergence
@@ -166,16 +165,16 @@ class Origin:
     """The first operation at which two runs diverge.
 
     Attributes:
-        a, b: the runs.
-        pairs: how many pairs it took until one diverged.
-        ranks: for each rank that parts, where.
+        a, b: the numbers of the two runs.
+        pairs: how many pairs of runs it took until one diverged.
+        ranks: for each rank that diverges, the first operation at which it does.
         distance: how far the results lie apart; None where that could not be measured.
-        unobserved_write: inputs that something changed past the dispatcher; then that is the origin, not the operation.
+        unobserved_write: inputs that something changed past the dispatcher: that is then the origin, not the operation.
         replay: what calling the operation again showed.
         operands: the file that holds the call.
         changed_meanwhile: inputs that another process or thread changed while the operation ran.
         shared: operands in memory that other processes may write to.
-        unmeasured: why the run that was to keep the operands did not, which is our failure; else empty.
+        unmeasured: why samebits failed to keep the operands; empty where it kept them.
     """
 
     a: int
@@ -193,7 +192,7 @@ class Origin:
     @property
     @published()
     def is_accused(self) -> bool:
-        """Whether the operation itself made the difference, as far as was measured."""
+        """Whether the operation itself made the difference, as far as that was measured."""
         if self.first.place.finding != "op" or self.unobserved_write or self.changed_meanwhile:
             return False
         # Another process may have written to shared operands in between: called alone, the operation must differ, too.
@@ -202,7 +201,7 @@ class Origin:
     @property
     @published()
     def first(self) -> OriginOnRank:
-        """The rank to speak of: one whose difference was not received from another."""
+        """The rank that diverges first, of those that did not receive their difference from another rank, if any."""
         candidates = [rank for rank in self.ranks if not rank.is_received] or list(self.ranks)
         return min(candidates, key=lambda rank: (rank.place.step, rank.place.index, rank.place.rank))
 
@@ -213,13 +212,13 @@ class Evidence:
 
     Attributes:
         held: runs that agree, with everything pinned, or with the causes pinned and the rest left alone or varied.
-        released: runs in which this factor alone was changed, always in the same way; or, for a factor that chooses
-            between algorithms, left alone.
-        strays: how many of those are not as the held runs are; of a factor left alone, not as most of them.
-        chance: that the draws fit so well by luck, whatever else makes runs differ.
-        limit: below which chance the factor is called guilty.
-        diverged: the factor was left alone, and those runs diverge from one another.
-        last_words: how the released runs ended, where the divergence is in how runs end.
+        released: runs in which only this factor was changed on purpose; or left alone, if it chooses between
+            algorithms.
+        strays: how many released runs differ from the held runs; for a factor left alone, from most released runs.
+        chance: the chance that the draws fit this well by luck, whatever else makes runs differ.
+        limit: the chance below which the factor is called guilty.
+        diverged: the factor was left alone, and the released runs diverge from one another.
+        last_words: the last words of a released run, where the divergence is in how runs end.
     """
 
     held: tuple[int, ...]
@@ -240,22 +239,22 @@ class Cause:
     """A factor that makes runs diverge when it alone is released.
 
     Attributes:
-        factor: its name.
-        site: the user's line where it entered; None where there is no call (a thread count).
-        varies_between_runs: it differs between two runs on this machine; otherwise it differs on other machines only.
-        what: how it entered.
-        evidence: the runs that show it.
-        called: what was called there, as it was witnessed; empty where there is no call.
-        script: path of the script whose process entered there; empty where that is not known.
-        source: the line, as it was when it ran; empty where it is to be read from the file.
-        likely: the site was found by reading the code, not by watching it.
-        others: further lines at which it enters, fixed together with the first one, or not distinguished from it.
-        fixed_together: one seed before the first line fixes the others, too.
-        shown_by: lines that show how it enters there.
-        seeded_late: where a generator is seeded after it was drawn from; None where it is not, or nothing is drawn.
-        distance: how far the first differing tensor lies from the pinned run's.
-        divergent: the runs that showed it.
-        rules: codes of the rules of `samebits lint` that say so of its line without running it.
+        factor: the name of the factor.
+        site: the user's line at which it entered; None where there is no call (a thread count).
+        varies_between_runs: it differs between two runs on this machine; if false, only between machines.
+        what: how it entered, as a clause.
+        evidence: the runs that show that it is a cause.
+        called: the function that was called at that line, as it was witnessed; empty where there is no call.
+        script: the path of the script whose process ran that line; empty where that is not known.
+        source: the text of the line as it was when it ran; empty where it is to be read from the file.
+        likely: the line was found by reading the code, not by watching it run.
+        others: further lines at which the factor enters, fixed together with the first one, or not told apart from it.
+        fixed_together: one seed before the first line fixes the other lines, too.
+        shown_by: lines that show how it enters at the first line.
+        seeded_late: the line that seeds a generator only after it was drawn from; None where there is none.
+        distance: how far the first differing tensor lies from that of the pinned run.
+        divergent: the two runs that showed the cause.
+        rules: codes of the rules of `samebits lint` that report this factor at this line without running it.
     """
 
     factor: str
@@ -278,7 +277,7 @@ class Cause:
     @property
     @published()
     def confirmed(self) -> bool:
-        """Shown by experiment; otherwise suspected."""
+        """Whether experiments have shown that it is a cause; if not, it is only suspected."""
         return self.evidence.is_enough
 
 
@@ -287,15 +286,15 @@ class Remedy:
     """The smallest set of pins under which the runs agree.
 
     Attributes:
-        pins: factors.
-        verified: they do, shown by runs.
+        pins: the factors to pin.
+        verified: runs have shown that they agree with these pins.
         code: what to change in the code instead.
-        diverged: two runs that still diverge.
-        runs: those made with it that agree, up to the step at which runs diverge without it.
-        whole: those among them that went to the end.
-        varied: the one among those in which everything else was varied; None if there was none.
-        chance: that the runs came out so with and without it by luck.
-        failure: why the script fails with it, as a clause.
+        diverged: two runs that still diverge with it; None where none do.
+        runs: runs with it that agree, up to the step at which runs diverge without it.
+        whole: the runs among them that went to the end.
+        varied: the whole run in which everything else was varied; None if there was none.
+        chance: the chance that runs with and without it came out like this by luck.
+        failure: why the script fails with it, as a clause; empty where it does not.
     """
 
     pins: tuple[str, ...]
@@ -311,11 +310,11 @@ class Remedy:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A treatment under which the script fails and without which it does not: that is our doing, so it is left out.
+    """A treatment under which the script fails and without which it does not: samebits is to blame, so it is left out.
 
     Attributes:
-        factor: what was treated.
-        mode: how: `pinned` or `varied`.
+        factor: the factor that was treated, or `watching`.
+        mode: how it was treated: `pinned`, `varied` or `witnessed`.
         why: how the script ended, as a clause.
     """
 
@@ -326,13 +325,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Reseeded:
-    """A call that seeded a generator with another value in each of two runs: what it was computed from differs.
+    """A call that seeded a generator with another value in each of two runs: what the seed is computed from differs.
 
     Attributes:
-        what: was called.
-        site: the line.
-        a, b: the values, as text.
-        source: of the line, as it was when it ran.
+        what: the function that was called.
+        site: the line of the call.
+        a, b: the two values, as text.
+        source: the text of the line as it was when it ran.
     """
 
     what: str
@@ -347,19 +346,19 @@ class Unknown:
     """Runs that were treated alike and still diverge.
 
     Attributes:
-        divergent: two of them.
-        held: everything that can be pinned was pinned in them; otherwise the remedy.
+        divergent: two of these runs.
+        held: whether everything that can be pinned was pinned in them; if not, only the remedy was, if there is one.
         results: how many different results these runs gave.
-        runs: how many.
+        runs: how many of these runs there were.
         seeds: calls that seeded a generator with another value in each of the two runs.
-        witnessed: factors that entered up to there, with their first lines; none of them could be singled out.
+        witnessed: factors that entered in these runs, each with its first line; none of them could be singled out.
         acquitted: factors that were released, alone or together, and changed nothing, where all held runs agree.
         untried: factors that were not released any more.
-        apart: what the two runs noted differently besides: commands that they started, files that they met.
+        apart: further things that only one of the two runs noted: commands that it started, files that it met.
         races: lines at which several processes step on parameters that they share.
         taken: programs that they started, timers that they set and files outside the folder that they read, each with
             its line.
-        read: what `samebits lint` says of lines at which no factor was seen to enter: the line, a clause, the rule.
+        read: what `samebits lint` reports at lines at which no factor was seen to enter: the line, a clause, the rule.
     """
 
     divergent: DivergentRuns
@@ -381,18 +380,18 @@ class Patch:
     """Edits of the user's files that mend the confirmed causes.
 
     Attributes:
-        diff: as `git apply` takes it, paths relative to the folder that was checked.
-        files: that it changes.
-        lines: how many it changes, adds or takes away.
+        diff: the edits as `git apply` takes them, with paths relative to the folder that was checked.
+        files: the files that it changes.
+        lines: how many lines it changes, adds or removes.
         mends: the causes that it mends.
         cannot: the causes that no edit mends, and why.
-        pins: of those, what was pinned in the proof, and has to be in every run.
+        pins: those of the latter that were pinned in the proof, and have to be pinned in every run.
         proven: whether the patched script repeats, by the same check; null where that was not asked for.
-        is_complete: runs of the patched script went to its own end; otherwise only its first steps were looked at.
-        agree: runs of the patched script that agree.
+        is_complete: runs of the patched script went to its own end; if false, only its first steps were compared.
+        agree: how many runs of the patched script agree.
         diverged: two runs of the patched script that differ.
-        why: the proof decided nothing, as a sentence; else empty.
-        applied: the user's files were changed.
+        why: why the proof decided nothing, as a sentence; empty where it decided.
+        applied: whether the user's files were changed.
     """
 
     diff: str = ""
@@ -419,12 +418,12 @@ def whole_runs(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
 
 @dataclass(frozen=True)
 class RestsOn:
-    """What a verdict of "same" rests on.
+    """The runs on which a verdict of "same" rests, and what they would have shown.
 
     Attributes:
-        runs: that went to the end and agree.
-        detectable_rate: the share of differing runs from which on they would have shown one.
-        confidence: with which.
+        runs: how many runs went to the end and agree.
+        detectable_rate: the smallest share of differing runs of which they would have shown one.
+        confidence: the confidence with which they would.
     """
 
     runs: int
@@ -438,31 +437,31 @@ class CheckVerdict:
 
     Attributes:
         kind: `same`, `different` or `undecided`.
-        command: as it was typed.
-        home: the folder of its runs.
-        runs: all that were made.
-        varied: the factors that were changed on purpose without changing the bits, or in search of what does.
-        pinned: those that were held still in every run because it was asked for.
+        command: the command, as it was typed.
+        home: the folder that holds the run folders.
+        runs: all runs that were made.
+        varied: the factors that were changed on purpose, to see whether that changes the bits.
+        pinned: the factors that were held still in every run because the user asked for it.
         divergent: the first two runs that differ, in what was trained or in what else happened.
         causes: factors that make runs diverge, confirmed or suspected.
-        unknown: runs differ even with everything pinned; then this is where, and what is known.
-        origins: the operations at which they diverge, where that was looked for, the first one first.
-        remedy: the smallest set of pins under which they agree; None where none was looked for.
-        untested: what was left out, and why.
+        unknown: where runs differ even with everything pinned, or with the remedy, and what is known about that.
+        origins: the operations at which runs diverge, in order, where they were looked for.
+        remedy: the smallest set of pins under which runs agree; None where none was looked for.
+        untested: the tests that were left out, and why.
         left_out: treatments under which the script fails.
         not_observed: what the recordings cannot see in this command.
-        streams: what the runs that went to the end have recorded, in the order in which it is compared.
+        streams: the streams that the runs that went to the end have recorded, in the order of comparison.
         error: why nothing could be decided; null where something was.
-        notes: what else to know.
-        agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs have made
-            something else (`divergent`), and it is not known what that follows.
-        signal: that ended the check before it was done; None where it went to its end.
-        cut_short: number and role of the runs that the signal ended.
-        wall_seconds: it took, runs made side by side counted once; 0 where an earlier version did not note it.
-        trained: where runs differ first in what was trained; None where none that were compared do.
-        alike: runs to the end that agree in what was trained, though others differ in what else happened.
+        notes: further things to know.
+        agreed: undecided although all that was recorded agrees: a process could not be entered, or two runs wrote or
+            printed different things (`divergent`), and it is not known what makes them differ.
+        signal: the signal that ended the check before it was done; None where it went to its end.
+        cut_short: number and role of each run that the signal ended.
+        wall_seconds: seconds that the runs took, side by side counted once; 0 where an earlier version did not note it.
+        trained: where runs first differ in what was trained; None where no runs that were compared do.
+        alike: the runs to the end that agree in what was trained, though runs differ in what else happened.
         patch: edits that mend the causes; None where there are none.
-        options: with these another check of the command asks the same.
+        options: the options with which another check of the command asks the same.
     """
 
     kind: VerdictKind = field(metadata={"key": "verdict"})
@@ -498,7 +497,7 @@ class CheckVerdict:
     @property
     @published()
     def took_seconds(self) -> float:
-        """How long its runs took altogether."""
+        """The seconds that all its runs took."""
         return self.wall_seconds or sum(run.wall_seconds for run in self.runs)
 
     @property
@@ -509,13 +508,13 @@ class CheckVerdict:
     @property
     @published()
     def steps_checked(self) -> int:
-        """How many steps were compared."""
+        """The number of steps that were compared."""
         return max((run.steps for run in self.runs), default=0)
 
     @property
     @published()
     def is_complete(self) -> bool:
-        """Whether runs went to the script's own end; otherwise only its first steps were looked at."""
+        """Whether runs went to the script's own end; if false, only its first steps were compared."""
         return any(not run.stopped for run in self.whole)
 
     @property
@@ -529,7 +528,7 @@ class CheckVerdict:
     @property
     @published()
     def rests_on(self) -> RestsOn | None:
-        """What a verdict of "same" rests on; None for the others."""
+        """The runs on which a verdict of "same" rests; None for other verdicts."""
         runs = len(self.whole)
         return RestsOn(runs, detectable_rate(runs)) if self.kind == "same" and runs > 1 else None
 
