@@ -26,6 +26,7 @@ def _folder(tmp_path: Path) -> None:
 WRONG = {
     "no command": ((), "there is no command to run", "give a script with its options: train.py --lr 3"),
     "script": (("trian.py",), "there is no script 'trian.py'", "did you mean train.py?"),
+    "a quotation mark": (("train.py 'a",), 'there is no program "train.py \'a"', "drop the quotation marks"),
     "program": (("pyton", "train.py"), "there is no program 'pyton'", "looked in"),
     "option": (("--rnus", "3", "train.py"), "no such option", "samebits {} --help"),
     "no value": (("--seed",), "option '--seed' requires an argument", "samebits {} --help"),
@@ -54,6 +55,7 @@ WRONG_CHECK = {
     ),
     "no steps": (("--max-steps", "0", "train.py"), "--max-steps must be at least 1, got 0", ""),
     "no time": (("--timeout", "0", "train.py"), "--timeout must be more than 0 seconds, got 0", ""),
+    "no number": (("--timeout", "nan", "train.py"), "--timeout must be more than 0 seconds, got nan", ""),
     "shared": (("--share", "dta", "train.py"), "invalid value for '--share': Path 'dta' does not exist", ""),
     "both": (("--pin", "clock", "--vary", "clock", "train.py"), "clock cannot be both pinned and varied", "leave out"),
 }

@@ -57,16 +57,16 @@ def test_what_was_printed_counts_where_nothing_was_written() -> None:
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_the_end_of_a_very_long_output_counts(is_cut: bool, tmp_path: Path) -> None:
-    """Beyond the lines that are compared one by one, too; of a run that was ended, nobody knows what was still to come."""
-    runs = []
+    """Lines beyond those compared one by one count together; a run that was ended may lack them."""
+    steps, runs = "step\n" * MOST_LEAVES, []
     for name, last in (("a", "0.91"), ("b", "0.91\n\n"), ("c", "0.93"), ("longer", "0.91\n0.91")):
-        (tmp_path / name).write_text(f"{'step\n' * MOST_LEAVES}{last}\n")
+        (tmp_path / name).write_text(f"{steps}{last}\n")
         runs.append(read_products({}, tmp_path / name, str, is_cut, frozenset()))
     differing = [[leaf.key[1] for leaf in unlike(runs[0], run)] for run in runs[1:]]
     later = [] if is_cut else [f"line {MOST_LEAVES} and later"]
 
     assert differing == [[], later, later]
-    (tmp_path / "c").write_text(f"{'step\n' * 9}loss\n{'step\n' * MOST_LEAVES}")
+    (tmp_path / "c").write_text(f"{steps[:45]}loss\n{steps}")
     (first, *_) = unlike(runs[0], read_products({}, tmp_path / "c", str, is_cut, frozenset()))
     assert first.key == (PRINTED, "line 10")
 

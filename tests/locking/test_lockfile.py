@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import random
 import re
 import subprocess
@@ -260,10 +261,12 @@ def test_no_room_for_a_lockfile_names_the_option_of_it(path: Path, monkeypatch: 
     def is_full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    before = sorted(path.parent.iterdir())
     monkeypatch.setattr(Path, "replace", is_full)
     with pytest.raises(StorageError, match="No space left on device") as caught:
         update(path, lambda now: now.without_test("tests/test_a.py::test_b[x]"))
     assert caught.value.hint == "choose another place with --lockfile"
+    assert not [one for one in path.parent.iterdir() if one not in before and str(os.getpid()) in one.name]
 
 
 def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:

@@ -363,6 +363,24 @@ def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> No
     assert ((folder / "data/z").read_text(), (folder / "logs.txt").read_text()) == ("4", "35")
 
 
+def test_a_file_that_vanishes_while_the_folder_is_copied_is_not_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program works there, too: an editor, a training that removes its old checkpoints."""
+    write(folder, {"a": "1", "b": "2"})
+    can_clone = trees._can_clone
+
+    def after_listing(source: str, target: str) -> bool:
+        (folder / "b").unlink(missing_ok=True)
+        return can_clone(source, target)
+
+    monkeypatch.setattr(trees, "_can_clone", after_listing)
+    runs = Runs(folder)
+
+    assert runs.run("print(json.dumps(os.listdir()))") == ["a"]
+    assert runs.space.survey.lost == []
+
+
 def test_the_root_folder_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container without a working folder: that is said, and without copies runs begin there."""
     write(tmp_path, {"copies/x": "", "runs/x": ""})

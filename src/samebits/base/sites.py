@@ -82,7 +82,7 @@ def shown_path(path: str | os.PathLike[str]) -> str:
     """Return a path relative to the working folder when the file lies in it, else as it is; it is never abbreviated."""
     given = os.fspath(path)
     relative = os.path.relpath(given, _folder or None) if os.path.isabs(given) else given
-    return given if relative.startswith("..") else relative
+    return given if relative == os.pardir or relative.startswith(os.pardir + os.sep) else relative
 
 
 # The package's own folder is compared as a prefix of file names; the trailing separator keeps siblings out.

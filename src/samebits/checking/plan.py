@@ -80,7 +80,7 @@ class CheckRequest:
                 f"--{self.patch} cannot be combined with --isolation none",
                 "a patch is proved in copies of the folder",
             )
-        if self.timeout is not None and self.timeout <= 0:
+        if self.timeout is not None and not self.timeout > 0:
             raise UsageError(f"--timeout must be more than 0 seconds, got {self.timeout:g}")
         for name in self.vary:
             if name in self.pins:

@@ -68,7 +68,7 @@ def _refuse_unsupported(words: Sequence[str]) -> None:
             hint = f"turn it into a script: jupyter nbconvert --to script {shlex.quote(name)}"
             raise CommandNotFoundError(f"{name!r} is a notebook, not a command", hint)
         return
-    if " " in name.strip() and len(shlex.split(name, posix=False)) > 1:
+    if " " in name.strip() and not re.fullmatch(r"'[^']*'|\"[^\"]*\"", name.strip()):
         hint = f"drop the quotation marks: {' '.join(filter(None, (name.strip(), rest)))}"
         raise CommandNotFoundError(f"there is no program {name!r}", hint)
     if re.fullmatch(r"[A-Za-z_]\w*=.*", name, re.DOTALL):

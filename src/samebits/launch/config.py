@@ -120,7 +120,7 @@ def _checked(path: Path, key: str, value: object) -> Any:
     least = LEAST.get(key)
     if least is not None and isinstance(read, int) and read < least:
         raise ConfigError(f"{key} = {value!r} in {where} should be at least {least}")
-    if key == "timeout" and read <= 0:
+    if key == "timeout" and not read > 0:
         raise ConfigError(f"{key} = {value!r} in {where} should be more than 0 seconds")
     for word in read if key in ("pin", "vary") else ():
         # Few files name factors: the catalogue is imported only when one does.

@@ -134,6 +134,8 @@ def write_whole(path: Path, text: str, option: str = "--out") -> None:
             file.write(text)
         temporary.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StorageError(f"cannot write {path}: {error.strerror}", f"choose another place with {option}") from error
 
 

@@ -117,7 +117,8 @@ class Copying:
                     os.mkdir(path_in_copy)
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    files.append((entry.stat(follow_symlinks=False).st_size, entry.path, path_in_copy))
+                    with suppress(FileNotFoundError):  # removed since it was listed
+                        files.append((entry.stat(follow_symlinks=False).st_size, entry.path, path_in_copy))
                 else:
                     survey.lost.append(f"{entry.path}: neither a file nor a folder")
         clones = _can_clone(self.source, os.path.dirname(self.target))
@@ -149,8 +150,9 @@ class Copying:
             return
         try:
             copy_file(path, own)
-        except PermissionError as error:
-            found.lost.append(f"{path}: {error.strerror}")
+        except (PermissionError, FileNotFoundError) as error:
+            if os.path.lexists(path):  # else it was removed since it was listed
+                found.lost.append(f"{path}: {error.strerror}")
             return
         found.files += 1
         found.bytes += size
