@@ -1,4 +1,4 @@
-"""What happens in a training, as plain events: taps tell of them, and whoever is told knows no library's hooks."""
+"""What happens in a training, as plain events: taps report them, and listeners need to know no library's hooks."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from enum import Enum, auto
 
 
 class Event(Enum):
-    """What is told; behind each, the facts that come with it."""
+    """A reported event; the comment behind each lists the facts that come with it."""
 
-    CALLED = auto()  # module, arguments: the program itself calls it
+    CALLED = auto()  # module, arguments: of a call that the program itself makes
     RETURNED = auto()  # module, result
     COPIED = auto()  # module
     LOADED = auto()  # module
-    BACKWARD_BEGINS = auto()  # what gradients are computed of, whether they are left in leaves
-    BACKWARD_ENDS = auto()  # the gradients and what they were asked for, where they were asked for
+    BACKWARD_BEGINS = auto()  # the tensors that are differentiated, whether gradients are left in leaves
+    BACKWARD_ENDS = auto()  # of `torch.autograd.grad` its gradients and its inputs, of `backward` nothing
     BACKWARD_FAILED = auto()
-    DERIVED = auto()  # value and tangents, primals: of a forward-mode derivative
+    DERIVED = auto()  # (value, tangents), primals: of a forward-mode derivative
     OPTIMIZER_MADE = auto()  # optimizer
-    STEP_BEGINS = auto()  # optimizer, whether it computes its gradients itself
+    STEP_BEGINS = auto()  # optimizer, whether the step computes its gradients itself, in a closure
     STEP_ENDS = auto()  # optimizer
     REPLAYED = auto()  # optimizers whose steps are in a CUDA graph that ran
     ITERATES = auto()  # loader
     ITERATED = auto()  # loader, iterator
-    DRAWS = auto()  # iterator: it asks its sampler
+    DRAWS = auto()  # iterator: it asks its sampler for indices
     DRAWN = auto()  # iterator, indices
     FETCHES = auto()  # iterator
     FETCHED = auto()  # iterator, batch
-    SAVES = auto()  # what is about to be saved
-    PASSED = auto()  # a `Passage`, when it is through
+    SAVES = auto()  # the object that is about to be saved
+    PASSED = auto()  # a `Passage`, after the save or load has returned
     THREAD_ENDS = auto()
-    ROW_ENDED = auto()  # log: of the recorder's own main thread
-    ENDS = auto()  # nothing comes any more
+    ROW_ENDED = auto()  # log: of the main lane only
+    ENDS = auto()  # no event follows
 
 
 Tell = Callable[..., None]

@@ -1,4 +1,4 @@
-"""Where the rows of a training end: a pure rule from events to what becomes of the row in the making."""
+"""The rule by which rows of a training end: a pure function from events to what becomes of the current row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from samebits.agent.events import Event
 
 
 class Act(Enum):
-    """What becomes of the row in the making: it ends here, takes up what came, or lets it go."""
+    """What becomes of the current row: it ends here, continues, or what has come is discarded."""
 
     CUT = "cut"
     KEEP = "keep"
@@ -21,41 +21,41 @@ class Act(Enum):
 class StepMachine:
     """Cuts one training into steps.
 
-    A row ends with the step of an optimizer; where none is made, or none is seen to step while parameters change all
-    the same (compiled ones have no hooks), with a backward; and where nothing trains, before the next call of a model.
+    A row ends with the step of an optimizer. Where no optimizer is made, or none is seen to step although parameters
+    change (compiled optimizers have no hooks), it ends with a backward; where nothing trains, before the next call.
 
     >>> machine = StepMachine()
     >>> [machine(event).value for event in (Event.CALLED, Event.BACKWARD_BEGINS, Event.BACKWARD_ENDS)]
     ['keep', 'keep', 'cut']
     """
 
-    # Whether calls come as jobs do, so that what they make without training is nobody's row.
+    # Whether calls come as jobs in any order, so that a call without training belongs to no row.
     comes_in_any_order: Callable[[], bool] = lambda: False
-    has_optimizer: bool = False  # one of torch's was made or stepped
-    has_stepped: bool = False  # one was seen to step
-    has_backward: bool = False  # seen
-    is_cut_at_backward: bool = False  # optimizers are there, and are never seen to step
-    is_open: bool = False  # a model was called, and no row has ended since
-    in_backward: bool = False  # one is under way; modules that are called now compute again what they computed before
-    trains: bool = True  # the step that is under way trains, and does not only make state to load into
+    has_optimizer: bool = False  # an optimizer of torch's was made or stepped
+    has_stepped: bool = False  # an optimizer was seen to step
+    has_backward: bool = False  # a backward was seen
+    is_cut_at_backward: bool = False  # optimizers exist, and are never seen to step
+    is_open: bool = False  # a model was called, and no backward or end of a row has followed
+    in_backward: bool = False  # a backward is under way; modules called in it only recompute what they computed before
+    trains: bool = True  # the optimizer step under way trains, and does not only make state to load into
 
     @property
     def is_cut_at_steps(self) -> bool:
-        """Whether rows end with a step of an optimizer, and with nothing else."""
+        """Whether rows end only with steps of an optimizer."""
         return self.has_stepped or (self.has_optimizer and not self.is_cut_at_backward)
 
     @property
     def is_untrained_call(self) -> bool:
-        """Whether the row in the making holds a call, and nothing that trains was ever seen."""
+        """Whether the current row holds a model call, and no optimizer or backward was ever seen."""
         return self.is_open and not self.has_optimizer and not self.has_backward
 
     def __call__(self, event: Event, fact: bool = False) -> Act:
-        """What becomes of the row.
+        """Return what becomes of the current row at an event.
 
         Args:
-            event: what is told.
-            fact: of `CALLED`, whether it is no part of the call before; of `BACKWARD_BEGINS`, whether parameters were
-                written to since the last one; of `STEP_BEGINS`, whether it trains.
+            event: the reported event.
+            fact: of `CALLED`, whether the call is no part of the call before; of `BACKWARD_BEGINS`, whether parameters
+                were written to since the last backward; of `STEP_BEGINS`, whether the step trains.
         """
         match event:
             case Event.CALLED:

@@ -1,4 +1,4 @@
-"""Tensors of the program's as they are looked at: below wrappers, behind a loss, and in NumPy's arrays."""
+"""Reads tensors of the user's program: below wrappers, in the graph behind a loss, and from NumPy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Named = tuple[str, torch.Tensor]
 
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor below the wrappers that torch.func and vmap put around it."""
+    """Return the tensor below the wrappers that torch.func and vmap put around it."""
     functorch: ModuleType = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(tensor):
         tensor = functorch.get_unwrapped(tensor)
@@ -21,28 +21,28 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def gradients(named: Iterable[Named]) -> list[Named]:
-    """The gradients that are there, under their parameters' names."""
+    """Return the gradients of the leaves that have one, under the names of the leaves."""
     return [(name, tensor.grad) for name, tensor in named if tensor.is_leaf and tensor.grad is not None]
 
 
 def graph_leaves(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors whose gradients a backward from `tensors` fills, nearest first."""
-    found: dict[int, torch.Tensor] = {}
+    """Return the tensors whose gradients a backward from `tensors` fills, nearest first."""
+    leaves: dict[int, torch.Tensor] = {}
     nodes = [t.grad_fn for t in tensors if t.grad_fn is not None]
-    known = set(nodes)
+    seen = set(nodes)
     for node in nodes:
         variable = getattr(node, "variable", None)
         if variable is not None:
-            found.setdefault(id(variable), variable)
+            leaves.setdefault(id(variable), variable)
         for following, _ in node.next_functions:
-            if following is not None and following not in known:
-                known.add(following)
+            if following is not None and following not in seen:
+                seen.add(following)
                 nodes.append(following)
-    return list(found.values())
+    return list(leaves.values())
 
 
 def as_tensor(leaf: object) -> torch.Tensor | None:
-    """A tensor for what can be digested as one: tensors, and NumPy arrays of numbers; None for anything else."""
+    """Return a tensor for what can be digested as one: tensors, NumPy arrays and scalars of numbers; else None."""
     if torch.is_tensor(leaf):
         return leaf
     numpy = sys.modules.get("numpy")
@@ -52,7 +52,7 @@ def as_tensor(leaf: object) -> torch.Tensor | None:
 
 
 def _of_array(array: Any) -> torch.Tensor | None:
-    """A copy of a NumPy array; of its bytes where torch has no such numbers."""
+    """Return a copy of a NumPy array, or of its bytes where torch lacks the dtype; None if it holds no native numbers."""
     if array.dtype.kind not in "biufc" or not array.dtype.isnative:
         return None
     dtype = getattr(torch, array.dtype.name, None)
