@@ -1,10 +1,10 @@
-"""One training as it goes by: what its rows hold so far, and where they are written.
+"""A lane: one training while it runs, what its current row holds, and the log to which its rows go.
 
-Each is of the main thread, of another thread, or one of several trainings of a worker. A worker takes whichever job
-comes next, so what one process or thread does altogether depends on arrival, and only one training can be compared with
-one of another run. A new one begins with an optimizer that is made after another stepped.
+A lane belongs to the main thread, to another thread, or to one of several trainings of a worker. A worker takes
+whichever job comes next, so all that one process or thread does depends on the order of arrival, and only single
+trainings can be compared between runs. A worker's new training begins with a new optimizer or model after a step.
 
-The last state of what a program made is seen of modules and optimizers when they die, and of what is left at the end.
+The last state of a module or an optimizer is digested when it dies; that of whatever is left, at the end.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ from samebits.bits.digest import Pending
 if TYPE_CHECKING:
     from samebits.agent.ops.mode import OpRecorder
 
-# Last looks go to the end row in the order of their kinds.
+# In the end row, last states are ordered by these kinds of objects.
 _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
-# An optimizer's state is the largest stream and the last to tell anything new: it follows from gradients, and whatever
-# is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends.
+# An optimizer's state is the largest stream and the last to show anything new: it follows from gradients, and whatever
+# is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends; in all
+# steps where checkpoints are watched.
 _STATE_FIRST_STEPS, _STATE_EVERY = 3, 10
-# What is looked at when it dies, or at the end.
+# Objects whose last state is digested when they die, or at the end.
 Last = Holder | HeldOptimizer
 
 
 class Lane:
-    """What is known of one training: number `number`, from 1, of the main thread of its recorder, or of its own."""
+    """One recorded training: number `number`, from 1, of its recorder's main thread or of a thread of its own."""
 
     def __init__(
         self,
         log: Log,
         number: int,
         is_own_thread: bool,
-        died: Callable[[Lane, Last], None],  # it needs a last look
-        row_ended: Callable[[Lane, str], None],  # cut at a step of this name
+        died: Callable[[Lane, Last], None],  # this object needs a last look
+        row_ended: Callable[[Lane, str], None],  # the row was cut by a step of this name
         unseen: Callable[[str], None],
     ) -> None:
         self.log, self.number, self.is_own_thread = log, number, is_own_thread
@@ -61,11 +62,11 @@ class Lane:
         self.ops: OpRecorder | None = None
         serves_jobs = _serves_jobs()
         self.machine = StepMachine(lambda: serves_jobs and self.is_split)
-        # The module by whose call the row was opened.
+        # The module whose call opened the current row.
         self._opened_by: Weak | None = None
-        # The last batch of a loader could be looked into.
+        # Whether everything in the last batch of a loader could be digested.
         self._has_loader = False
-        # Tensors that are trained by hand, as they were when gradients were last computed for them.
+        # Tensors that are trained by hand, with their names, as of when gradients were last computed for them.
         self._has_leaves: bool | None = None
         self._leaves: list[tuple[str, Weak]] = []
         self._has_lost_leaves = False
@@ -89,12 +90,12 @@ class Lane:
 
     @property
     def is_split(self) -> bool:
-        """Whether every training here gets a recording of its own, and none may end the process."""
+        """Whether every training here gets a recording of its own, and no training may end the process."""
         return self.is_own_thread or (_is_child() and current_rank() is None)
 
     @property
     def is_over(self) -> bool:
-        """Whether an optimizer that is made now begins another training."""
+        """Whether an optimizer or a model that is new now begins another training."""
         return self.is_split and (self.machine.has_stepped or self.log.broken)
 
     # ---- modules
@@ -109,7 +110,7 @@ class Lane:
         if act is not Act.KEEP or not was_open:
             self._opened_by = Weak(module)
         if self.ops is not None:
-            # A forked child that trains itself begins here, and not when it is forked: it may be no such child.
+            # A forked child begins to record operations here and not at the fork, since it may never train.
             self.ops.begin_step(self.log.step)
         self.log.add("init", self.models.meet(module))
         self._look_at_copies()
@@ -117,21 +118,21 @@ class Lane:
             self._note_given(args)
 
     def _note_given(self, args: object) -> None:
-        """Data, as a module is given them: not what another one has made of them."""
-        given = [(path, leaf) for path, leaf in leaves(args) if not _is_computed(leaf)]
-        if given:
+        """Digest the data that a module is called with, but not what other modules computed from data."""
+        data = [(path, leaf) for path, leaf in leaves(args) if not _is_computed(leaf)]
+        if data:
             number = self.log.count("batch")
-            self.log.add_trees("batch", [(f"{number}{path}", leaf) for path, leaf in given])
+            self.log.add_trees("batch", [(f"{number}{path}", leaf) for path, leaf in data])
 
     def _begins_another(self, module: torch.nn.Module, args: object) -> bool:
-        """A loss is called on what a model gave, whatever it holds: only the next call of a model is another step."""
+        """Whether a call begins another step: that of a loss does not, whatever it holds, as it takes computed values."""
         if self._opened_by is not None and self._opened_by() is module:
             return True
         goes_on = any(_is_computed(leaf) for _, leaf in leaves(args))
         return holds_any(module) and not goes_on
 
     def _returned(self, module: torch.nn.Module, result: object) -> None:
-        """Digest what an outermost module returned; a backward may take it back."""
+        """Digest what an outermost module returned; a backward that follows discards it."""
         if self.machine(Event.RETURNED) is Act.DROP:
             return
         number = self.log.count("output")
@@ -143,12 +144,12 @@ class Lane:
         if not for_training:
             self.log.add_digests("output", names, part)
             return
-        # A module that is called again before any backward was not called for one.
+        # If this module was called before and no backward followed, its earlier output was not made for one.
         self._keep_outputs(module)
         self._outputs.append((Weak(module), names, part))
 
     def _keep_outputs(self, module: object = None) -> None:
-        """No backward was called on what a module returned (or any module): it is a result."""
+        """Record outputs of a module (or of all) that no backward was called on: they are results."""
         waiting, self._outputs = self._outputs, []
         for output in waiting:
             if module is None or output[0]() is module:
@@ -162,7 +163,7 @@ class Lane:
         log, machine = self.log, self.machine
         may_be_cut = machine.has_optimizer and not machine.has_stepped and machine.has_backward
         machine(Event.BACKWARD_BEGINS, may_be_cut and any(held.is_written_to() for held in self.optimizers.all()))
-        # Outputs were for a backward: the loss and the gradients say what they had to say.
+        # These outputs were made for a backward: the loss and the gradients show all that they would show.
         self._outputs = []
         if self.ops is not None:
             self.ops.places.backward_called(sys._getframe())
@@ -172,9 +173,9 @@ class Lane:
         log.add("loss", named)
         log.add_numbers(named)
         if fills_leaves and not machine.is_cut_at_steps and self._has_leaves is not False:
-            found = [leaf for leaf in graph_leaves(losses) if self.models.name_of(leaf) is None]
-            self._has_leaves = bool(found)
-            self._note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(found)])
+            unnamed = [leaf for leaf in graph_leaves(losses) if self.models.name_of(leaf) is None]
+            self._has_leaves = bool(unnamed)
+            self._note_leaves([(f"leaf{i}", leaf) for i, leaf in enumerate(unnamed)])
 
     def _backward_ends(self, found: Sequence[torch.Tensor | None] | None = None, inputs: object = None) -> None:
         act = self.machine(Event.BACKWARD_ENDS)
@@ -183,7 +184,7 @@ class Lane:
         elif act is Act.CUT:
             self._cut_at_backward()
         elif not self.machine.has_stepped:
-            # Until an optimizer is seen to step: how its parameters stand after a backward.
+            # Until an optimizer is seen to step, the versions of its parameters are noted after each backward.
             for held in self.optimizers.all():
                 held.note_versions()
 
@@ -198,21 +199,21 @@ class Lane:
         self._row_ended(self, "backward")
 
     def _asked_for(self, found: Sequence[torch.Tensor | None], inputs: object, act: Act) -> None:
-        """Gradients that `torch.autograd.grad` gave."""
+        """Record the gradients that `torch.autograd.grad` returned."""
         name_of = self.optimizers.name_of
-        given = [unwrapped(one) for one in _listed(inputs) if torch.is_tensor(one)]
-        named = [(name_of(one) or f"leaf{i}", one) for i, one in enumerate(given)]
+        tensors = [unwrapped(tensor) for tensor in _listed(inputs) if torch.is_tensor(tensor)]
+        named = [(name_of(tensor) or f"leaf{i}", tensor) for i, tensor in enumerate(tensors)]
         number = self.log.count("autograd.grad")
         prefix = f"{number}." if number else ""
         pairs = zip(named, found, strict=False)
         self.log.add("grad", [(f"{prefix}{name}", unwrapped(g)) for (name, _), g in pairs if g is not None])
-        self._note_leaves([(name, one) for name, one in named if one.is_leaf and name_of(one) is None])
+        self._note_leaves([(name, tensor) for name, tensor in named if tensor.is_leaf and name_of(tensor) is None])
         if act is Act.CUT:
             self.log.add("param", named)
             self._row_ended(self, "backward")
 
     def _derived(self, result: tuple[object, object], primals: object) -> None:
-        """Forward-mode derivatives: the value is the loss, the tangents are the gradients."""
+        """Record forward-mode derivatives: the value is the loss, the tangents are the gradients."""
         act, number = self.machine(Event.DERIVED), self.log.count("jvp")
         self.log.add_trees("loss", [(f"jvp{number}.value", result[0])])
         self.log.add_trees("grad", [(f"jvp{number}", result[1])])
@@ -221,17 +222,17 @@ class Lane:
             self._row_ended(self, "backward")
 
     def _note_leaves(self, named: list[Named]) -> None:
-        """These are trained by hand from now on, under their names."""
-        known = dict(self._leaves)
+        """Note tensors that are trained by hand, under their names."""
+        leaves_by_name = dict(self._leaves)
         for name, leaf in named:
-            before = known.get(name)
-            self._has_lost_leaves |= before is not None and before() is not leaf
-            known[name] = Weak(leaf)
-        self._leaves = list(known.items())
+            earlier = leaves_by_name.get(name)
+            self._has_lost_leaves |= earlier is not None and earlier() is not leaf
+            leaves_by_name[name] = Weak(leaf)
+        self._leaves = list(leaves_by_name.items())
 
     def _last_leaves(self) -> list[Named]:
-        """The last leaves that are still alive."""
-        alive = [(name, known()) for name, known in self._leaves]
+        """Return the tensors trained by hand that are still alive."""
+        alive = [(name, leaf()) for name, leaf in self._leaves]
         self._has_lost_leaves |= any(leaf is None for _, leaf in alive)
         return [(name, leaf) for name, leaf in alive if leaf is not None]
 
@@ -245,17 +246,17 @@ class Lane:
         if self.ops is not None:
             self.ops.places.is_stepping = True
         act = self.machine(Event.STEP_BEGINS, has_closure or not self._only_fills_in(optimizer))
-        # A closure calls the model, which names the parameters, and backward: what is there now is of before.
+        # A closure will call the model, which names the parameters, and backward: gradients of now are from before.
         if act is Act.KEEP and not has_closure:
             self._note_before(optimizer)
 
     def _only_fills_in(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether a step only makes state to load into, as `torch.distributed.checkpoint` does: with rates of zero."""
+        """Whether a step only makes state to load into, as `torch.distributed.checkpoint` does with rates of zero."""
         groups = optimizer.param_groups
-        if self.log.has("loss") or self.log.has("grad") or any(not _is_zero(one.get("lr", 1)) for one in groups):
+        if self.log.has("loss") or self.log.has("grad") or any(not _is_zero(group.get("lr", 1)) for group in groups):
             return False
-        found = (tensor.grad for group in groups for tensor in group["params"])
-        return all(gradient is None or not bool(gradient.any()) for gradient in found)
+        grads = (tensor.grad for group in groups for tensor in group["params"])
+        return all(gradient is None or not bool(gradient.any()) for gradient in grads)
 
     def _note_before(self, optimizer: torch.optim.Optimizer) -> list[Named]:
         named, fresh = self.optimizers.named(self.optimizers.meet(optimizer))
@@ -271,7 +272,7 @@ class Lane:
         held, log = self.optimizers.meet(optimizer), self.log
         named, _ = self.optimizers.named(held)
         if not log.has("grad"):
-            # A closure calls backward inside the step: what it left behind is the gradient of this step.
+            # A closure calls backward inside the step: the gradients that it left are those of this step.
             log.add("grad", gradients(named))
         log.add("param", named)
         held.note_versions()
@@ -283,7 +284,7 @@ class Lane:
         self._row_ended(self, "optimizer")
 
     def _replayed(self, optimizers: list[torch.optim.Optimizer]) -> None:
-        """A CUDA graph ran, and the steps of these optimizers with it."""
+        """Record that a CUDA graph ran, and with it the steps of these optimizers."""
         self._unseen(UNSEEN)
         for optimizer in optimizers:
             self.log.add("param", self._note_before(optimizer))
@@ -294,44 +295,47 @@ class Lane:
     # ---- data, and what is saved
 
     def _fetched(self, iterator: object, batch: object) -> None:
-        closed = self.log.add_trees("batch", [(f"{self.log.count('batch')}", batch)])
-        # What a model is given stands for what cannot be looked into.
-        self._has_loader = not closed
-        for kind in closed:
+        undigested = self.log.add_trees("batch", [(f"{self.log.count('batch')}", batch)])
+        # Where a batch cannot be digested whole, the data that models are called with are recorded, too.
+        self._has_loader = not undigested
+        for kind in undigested:
             self._unseen(f"what is in a {kind} of a batch")
 
     def _saves(self, thing: object) -> None:
-        """Tensors are the state of a training; what else is saved may be a time, and only says more."""
+        """Digest what is saved: tensors are the state of a training; all else may be a time, and only adds detail."""
         log = self.log
         number = log.count("artifact")
-        found = list(saved(thing, f"{number}"))
-        log.add("artifact", [(path, unwrapped(leaf)) for path, leaf in found if torch.is_tensor(leaf)])
-        others = [(path, leaf) for path, leaf in found if not torch.is_tensor(leaf)]
+        saved_leaves = list(saved(thing, f"{number}"))
+        log.add("artifact", [(path, unwrapped(leaf)) for path, leaf in saved_leaves if torch.is_tensor(leaf)])
+        others = [(path, leaf) for path, leaf in saved_leaves if not torch.is_tensor(leaf)]
         log.add("saved", [(path, tensor) for path, leaf in others if (tensor := as_tensor(leaf)) is not None])
-        plain = [(path, digest) for path, leaf in others if (digest := plain_digest(leaf)) is not None]
-        log.add_digests("saved", [path for path, _ in plain], [digest for _, digest in plain])
-        # Of modules, what was written to since the last step digested it: it may be what is saved.
-        held = self.optimizers.all()
-        versions = {id(p): version for one in held for p, version in zip(one.tensors, one.versions, strict=False)}
-        states = [one for one in self.models.holders() if one.stage != COPIED]
+        plain_digests = [(path, digest) for path, leaf in others if (digest := plain_digest(leaf)) is not None]
+        log.add_digests("saved", [path for path, _ in plain_digests], [digest for _, digest in plain_digests])
+        # Also digest what was written to in modules since the last step digested them: it may be what is saved.
+        all_held = self.optimizers.all()
+        versions = {
+            id(p): version for held in all_held for p, version in zip(held.tensors, held.versions, strict=False)
+        }
+        holders = [holder for holder in self.models.holders() if holder.stage != COPIED]
         log.add(
-            "artifact", [(f"{number}.state.{name}", t) for one in states for name, t in one.changed_at_save(versions)]
+            "artifact",
+            [(f"{number}.state.{name}", t) for holder in holders for name, t in holder.changed_at_save(versions)],
         )
         self._look_at_copies()
 
-    # ---- the end of a row, and of everything
+    # ---- the end of a row, and of the lane
 
     def close_row(self, cut: str) -> bool:
-        """Write a row; True when the run ends with it."""
+        """End the current row; True when the run ends with it."""
         self._keep_outputs()
-        watched = self.log.spec.resume is not None
-        self.log.add("buffer", self.optimizers.untrained() if watched else self.models.changed_buffers())
+        watches_checkpoints = self.log.spec.resume is not None
+        self.log.add("buffer", self.optimizers.untrained() if watches_checkpoints else self.models.changed_buffers())
         self._look_at_copies()
         if self.ops is not None:
             self.ops.end_step()
         is_last = self.log.end_step(cut)
         if self.is_split and not self.is_own_thread:
-            # A pool ends its workers with a signal when it is left.
+            # A pool kills its workers with a signal when the program leaves it.
             self.log.commit()
         return is_last
 
@@ -341,21 +345,21 @@ class Lane:
         self.log.forget()
 
     def finish(self, look_at_the_dead: Callable[[], None]) -> None:
-        """Write what came after the last step, and the last state of whatever is left."""
+        """Write what came after the last step, and the last state of all that is still alive."""
         log, act = self.log, self.machine(Event.ENDS)
         if act is Act.DROP:
             self._forget_call()
         self._keep_outputs()
         if log.has_anything and (act is not Act.KEEP or not log.step):
-            # Stopping is over with the end.
+            # Whether the run ends with this row does not matter here: it ends anyway.
             self.close_row("backward" if self.machine.has_backward else "forward")
         if self.ops is not None:
             self.ops.close()
         if log.has_anything:
             self.models.look_again()
             look_at_the_dead()
-            left: list[Last] = [*self.models.holders(), *self.optimizers.all()]
-            for thing in left:
+            alive: list[Last] = [*self.models.holders(), *self.optimizers.all()]
+            for thing in alive:
                 self.look_at_last(thing)
             log.add_end("end", (_OF_LEAVES,), self._last_leaves())
             if self._has_lost_leaves:
@@ -363,7 +367,7 @@ class Lane:
         log.close()
 
     def _look_at_copies(self) -> None:
-        """Copies are compared with what they were when they were new."""
+        """Digest new copies, so that their last state can be compared with their first."""
         for holder in self.models.new_copies():
             holder.at_first = evidence(holder.state())[1]
 
@@ -376,29 +380,29 @@ class Lane:
                 self.log.add_end("end", order, self.optimizers.own(thing))
             return
         state = thing.state()
-        # A copy that never changes says nothing; one that came and went between two looks is missed.
+        # A copy that never changes shows nothing new; one that came and went between two looks is missed.
         is_copy = thing.stage == COPIED
         if not is_copy or (thing.at_first is not None and _settled(thing.at_first) != _settled(evidence(state)[1])):
             self.log.add_end("end", (_OF_HOLDER, thing.order), state)
 
 
 def _is_child() -> bool:
-    """Whether multiprocessing, or a library that does as it does, has made this process."""
+    """Whether multiprocessing, or a library that works like it, started this process."""
     return multiprocessing.parent_process() is not None or multiprocessing.current_process().name != "MainProcess"
 
 
 def _serves_jobs() -> bool:
-    """Whether this thread takes jobs from a queue of a library, so that what is called there comes in any order."""
+    """Whether this thread takes jobs from a library's queue, so that calls in it come in any order."""
     thread: object = threading.current_thread()
     worker: object = multiprocessing.current_process() if thread is threading.main_thread() else thread
     target = getattr(worker, "_target", None)
     code = getattr(target, "__code__", None)
-    is_librarys = code is not None and not is_user_file(code.co_filename)
-    return is_librarys and not str(target.__module__).startswith("torch.")
+    is_of_library = code is not None and not is_user_file(code.co_filename)
+    return is_of_library and not str(target.__module__).startswith("torch.")
 
 
 def _is_computed(leaf: object) -> bool:
-    """Whether a model has made it in this step: a backward goes through it."""
+    """Whether a leaf was computed by a model, so that a backward goes through it."""
     return torch.is_tensor(leaf) and leaf.grad_fn is not None
 
 
@@ -408,7 +412,7 @@ def _listed(tensors: object) -> list[object]:
 
 def _is_zero(rate: object) -> bool:
     is_on_device = torch.is_tensor(rate) and rate.device.type != "cpu"
-    return not is_on_device and bool(rate == 0)  # do not wait for a device
+    return not is_on_device and bool(rate == 0)  # never wait for a device
 
 
 def _settled(part: Any) -> list[int]:

@@ -185,7 +185,7 @@ class _Walk:
             self.visit(f"{path}{name}", item, within, put, depth + 1)
 
     def _state_of(self, items: list[object]) -> str:
-        """Guess a collection's state by its values: as many tensors as are trained, or more, in their shapes, are averages."""
+        """Guess the state of a collection: at least as many tensors as are trained, in their shapes, are an average."""
         are_as_many = len(items) >= len(self.shapes) > 0
         if are_as_many and all(torch.is_tensor(item) and tuple(item.shape) in self.shapes for item in items):
             return "averaged"

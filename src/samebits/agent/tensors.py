@@ -52,7 +52,7 @@ def as_tensor(leaf: object) -> torch.Tensor | None:
 
 
 def _of_array(array: Any) -> torch.Tensor | None:
-    """Return a copy of a NumPy array, or of its bytes where torch lacks the dtype; None if it holds no native numbers."""
+    """Return a copy of a NumPy array, of its bytes where torch lacks the dtype; None if it holds no native numbers."""
     if array.dtype.kind not in "biufc" or not array.dtype.isnative:
         return None
     dtype = getattr(torch, array.dtype.name, None)
