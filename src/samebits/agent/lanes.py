@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 # In the end row, last states are ordered by these kinds of objects.
 _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
-# An optimizer's state is the largest stream and the last to show anything new: it follows from gradients, and whatever
-# is in it reaches the parameters. It is digested in the first steps, in every tenth, and when the process ends; in all
-# steps where checkpoints are watched.
+# An optimizer's state is the largest stream and the last to show anything new: it follows from gradients and reaches
+# the parameters. It is digested in the first steps, in every tenth (in all where checkpoints are watched), and at the end.
 _STATE_FIRST_STEPS, _STATE_EVERY = 3, 10
 # Objects whose last state is digested when they die, or at the end.
 Last = Holder | HeldOptimizer
@@ -125,7 +124,7 @@ class Lane:
             self.log.add_trees("batch", [(f"{number}{path}", leaf) for path, leaf in data])
 
     def _begins_another(self, module: torch.nn.Module, args: object) -> bool:
-        """Whether a call begins another step: that of a loss does not, whatever it holds, as it takes computed values."""
+        """Whether a call begins another step: a loss, whatever it holds, does not, as it is given computed values."""
         if self._opened_by is not None and self._opened_by() is module:
             return True
         goes_on = any(_is_computed(leaf) for _, leaf in leaves(args))
@@ -313,9 +312,7 @@ class Lane:
         log.add_digests("saved", [path for path, _ in plain_digests], [digest for _, digest in plain_digests])
         # Also digest what was written to in modules since the last step digested them: it may be what is saved.
         all_held = self.optimizers.all()
-        versions = {
-            id(p): version for held in all_held for p, version in zip(held.tensors, held.versions, strict=False)
-        }
+        versions = {id(p): v for held in all_held for p, v in zip(held.tensors, held.versions, strict=False)}
         holders = [holder for holder in self.models.holders() if holder.stage != COPIED]
         log.add(
             "artifact",
