@@ -1,4 +1,4 @@
-"""The environment of this process, as torch has it: asked for when the first step is done; nothing is begun by it."""
+"""The environment of this process as torch sees it, read after the first step; reading it initializes no device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from samebits.runfolder.environment import Environment
 
 # Variables that choose between instructions where torch cannot be asked.
 _CHOSEN_BY = ("MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
-# On an accelerator these do, too.
+# Variables that also choose between instructions on an accelerator.
 _CHOSEN_THERE = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG")
 _DRIVER = Path("/proc/driver/nvidia/version")
 _CPU = Path("/proc/cpuinfo")
@@ -24,9 +24,9 @@ _CPU_KEYS = ("model name", "vendor_id", "cpu family", "model", "CPU implementer"
 
 
 def environment_now() -> Environment:
-    """What this process computes with at this moment.
+    """Return what this process computes with at this moment.
 
-    A device counts once the program uses it: asking would wake it up.
+    A device counts only once the program uses it: asking an unused device would initialize it.
     """
     devices = names_in_use()
     config = torch.__config__.show()
@@ -70,13 +70,13 @@ def _chosen(is_elsewhere: bool) -> list[str]:
 
 
 def _cpu() -> str:
-    """Name and numbers of the processor: libraries choose their kernels by these too, not by instructions alone."""
-    known: dict[str, str] = {}
+    """Return name and numbers of the processor: libraries choose kernels by these, not by instructions alone."""
+    fields: dict[str, str] = {}
     with suppress(OSError):
         for line in _CPU.read_text().split("\n\n", 1)[0].splitlines():
             name, _, value = line.partition(":")
-            known[name.strip()] = value.strip()
-    return " ".join(known[name] for name in _CPU_KEYS if known.get(name)) or platform.processor()
+            fields[name.strip()] = value.strip()
+    return " ".join(fields[name] for name in _CPU_KEYS if fields.get(name)) or platform.processor()
 
 
 def _numpy() -> tuple[str, str]:
@@ -84,9 +84,9 @@ def _numpy() -> tuple[str, str]:
     if numpy is None:
         return "", ""
     blas = ""
-    with suppress(Exception):  # what is known of a build differs from version to version
-        found = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
-        blas = f"{found['name']} {found['version']}"
+    with suppress(Exception):  # what NumPy says of its build differs between versions
+        library = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        blas = f"{library['name']} {library['version']}"
     return str(getattr(numpy, "__version__", "")), blas
 
 

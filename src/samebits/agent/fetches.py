@@ -1,4 +1,4 @@
-"""Batches as loaders hand them over: which indices each was made of, and its place in the epoch."""
+"""Notes batches as loaders hand them over: the indices that each was made of, and its place in the epoch."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class _Epoch:
     position: int = 0
     ahead: int = 0
     waiting: deque[str] = field(default_factory=deque)  # digests of indices whose batches were not handed over yet
-    draws: bool | None = None  # the order was drawn from a global generator; None before it was drawn
+    draws: bool | None = None  # whether a global generator drew the order; None before it was drawn
 
 
 class _Loader:
-    """A loader: number `number` of all that were iterated; of one `kind` are those that are known by the same."""
+    """A loader: number `number` of all that were iterated; loaders with one key, see `_known_by`, are of one `kind`."""
 
     def __init__(self, number: int, kind: int, data: object) -> None:
         self.number, self.kind, self.times = number, kind, 0
-        # A list cannot be watched: one stands for all of its kind.
+        # A list cannot be referred to weakly: one loader stands for all of its kind.
         self._data = weakref.ref(data) if type(data).__weakrefoffset__ else None
 
     def loads(self, data: object) -> bool:
@@ -46,13 +46,13 @@ class _Loader:
 
 
 class Fetches:
-    """Notes every batch."""
+    """Notes every batch that a loader hands over."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.count = 0  # of batches that were handed over in this process
+        self.count = 0  # of the batches that were handed over in this process
         self._epochs: WeakKeyDictionary[object, _Epoch] = WeakKeyDictionary()
-        # What loaders are known by → those that are known by the same: frameworks iterate several at one line.
+        # Key → the loaders that have it: frameworks iterate several at one line.
         self._loaders: dict[object, list[_Loader]] = {}
         self._states: dict[str, int] = {}
         recorder.on(Event.ITERATES, self._begins)
@@ -62,32 +62,32 @@ class Fetches:
         recorder.on(Event.FETCHED, self._handed_over)
 
     def _begins(self, loader: object) -> None:
-        # Persistent workers serve one epoch after the other; what was left of the last one is not handed over.
+        # An iterator with persistent workers serves every epoch; what is left of the last epoch is not handed over.
         if (kept := getattr(loader, "_iterator", None)) is not None:
             self._epochs.pop(kept, None)
 
     def _begun(self, loader: torch.utils.data.DataLoader[object], iterator: object) -> None:
         if iterator.__class__.__module__ != "torch.utils.data.dataloader":
             return
-        known = self._known(loader)
+        entry = self._known(loader)
         epoch = self._epochs.setdefault(iterator, _Epoch())
-        epoch.loader, epoch.kind, epoch.number, epoch.position = known.number, known.kind, known.times, 0
+        epoch.loader, epoch.kind, epoch.number, epoch.position = entry.number, entry.kind, entry.times, 0
         epoch.ahead = loader.num_workers * (loader.prefetch_factor or 0)
-        known.times += 1
+        entry.times += 1
 
     def _known(self, loader: torch.utils.data.DataLoader[object]) -> _Loader:
-        """The loader of this very dataset, or a new one; what takes another's place is told when all is known."""
+        """Return the loader of this very dataset, or a new one; readers of the notes find which loaders replace which."""
         data = _dataset(loader)
-        alike = self._loaders.setdefault(_known_by(loader, data), [])
-        found = next((one for one in alike if one.loads(data)), None)
-        if found is None:
-            kind = alike[0].kind if alike else len(self._loaders)
-            found = _Loader(sum(map(len, self._loaders.values())), kind, data)
-            alike.append(found)
-        return found
+        same_key = self._loaders.setdefault(_known_by(loader, data), [])
+        entry = next((candidate for candidate in same_key if candidate.loads(data)), None)
+        if entry is None:
+            kind = same_key[0].kind if same_key else len(self._loaders)
+            entry = _Loader(sum(map(len, self._loaders.values())), kind, data)
+            same_key.append(entry)
+        return entry
 
     def _draws(self, iterator: object) -> None:
-        # Samplers draw when they are asked for the first time.
+        # A sampler draws when it is first asked for indices.
         if self._epochs.setdefault(iterator, _Epoch()).draws is None:
             self._states = generator_states()
 
@@ -98,7 +98,7 @@ class Fetches:
             epoch.draws = generator_states() != self._states
 
     def skip(self, iterator: torch.utils.data.dataloader._BaseDataLoaderIter, batches: int) -> None:
-        """Pass batches over, as a script does that resumes within an epoch."""
+        """Skip batches, as a script does that resumes within an epoch."""
         for _ in range(batches):
             iterator._next_data()
             self._epochs[iterator].waiting.popleft()
@@ -110,21 +110,21 @@ class Fetches:
         indices = epoch.waiting.popleft() if epoch.waiting else ""
         if not self.recorder.lane.log.broken:
             log = self.recorder.main.log
-            place = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
+            origin = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
-                BatchFetched(log.step, max(0, log.counts["batch"] - 1), indices, *place, log.rank, epoch.kind)
+                BatchFetched(log.step, max(0, log.counts["batch"] - 1), indices, *origin, log.rank, epoch.kind)
             )
         epoch.position += 1
 
 
 def _known_by(loader: torch.utils.data.DataLoader[object], data: object) -> object:
-    """The line that iterates it, and what it loads: a loader that is made anew for every epoch is the same one."""
+    """Return a loader's key, its line and what it loads: a loader that is made anew for every epoch keeps its key."""
     site = user_site()
     return (None if site is None else site.key), type(data).__qualname__, _size(data), loader.batch_size
 
 
 def _dataset(loader: torch.utils.data.DataLoader[object]) -> object:
-    """The user's: a loader of samebits has one of its own around it."""
+    """Return the user's dataset, around which a loader of samebits puts one of its own."""
     data = loader.dataset
     while type(data).__module__.startswith("samebits.") and hasattr(data, "dataset"):
         data = data.dataset
@@ -132,28 +132,28 @@ def _dataset(loader: torch.utils.data.DataLoader[object]) -> object:
 
 
 def _size(dataset: Any) -> int:
-    """Of a dataset that has one; torch's own sampler has asked it before."""
+    """Return the length of a dataset, or 0 if it has none; torch's own sampler has asked for it before."""
     try:
         return 0 if isinstance(dataset, torch.utils.data.IterableDataset) else len(dataset)
-    except Exception:  # it is the user's, and need not have one
+    except Exception:  # the dataset is the user's, and need not have a length
         return 0
 
 
 def _meant(dataset: object, indices: object) -> object:
-    """The samples that those of a subset stand for: the rest of an epoch counts from 0, and is not its beginning."""
+    """Map indices of a `Subset` to those of its dataset: the rest of an epoch counts from 0, and is not its start."""
     while type(dataset) is torch.utils.data.Subset and isinstance(indices, list):
-        own, dataset = dataset.indices, dataset.dataset
-        if torch.is_tensor(own) or type(own).__module__ == "numpy":
-            indices = [int(own[one]) for one in indices]
-        elif isinstance(own, list | tuple | range):
-            indices = [own[one] for one in indices]
+        subset_indices, dataset = dataset.indices, dataset.dataset
+        if torch.is_tensor(subset_indices) or type(subset_indices).__module__ == "numpy":
+            indices = [int(subset_indices[index]) for index in indices]
+        elif isinstance(subset_indices, list | tuple | range):
+            indices = [subset_indices[index] for index in indices]
         else:
-            break  # of the user's own, which is not asked
+            break  # of a class of the user's, which is not called
     return indices
 
 
 def _digest(indices: object) -> str:
-    """Of what a sampler gave; an iterable dataset is asked for nothing in particular."""
-    if isinstance(indices, list) and all(one is None for one in indices):
+    """Return the digest of a sampler's indices; empty for an iterable dataset, which is asked for no index."""
+    if isinstance(indices, list) and all(index is None for index in indices):
         return ""
     return hashlib.blake2b(repr(indices).encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""What is known of objects, by identity and weakly: an address that is used again is another object."""
+"""Facts about objects, kept by identity and weakly: an address that is used again is another object."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ Value = TypeVar("Value")
 
 
 class Watched(Generic[Value]):
-    """What is known of objects, which are not held alive; `died` is called with it wherever one of them dies."""
+    """One value for each object, which is not held alive; `died` is called with the value wherever its object dies."""
 
     def __init__(self, died: Callable[[Value], None]) -> None:
         self._died = died
         self._known: dict[int, tuple[ref[object], Value]] = {}
 
     def get(self, thing: object) -> Value | None:
-        found = self._known.get(id(thing))
-        return found[1] if found is not None and found[0]() is thing else None
+        entry = self._known.get(id(thing))
+        return entry[1] if entry is not None and entry[0]() is thing else None
 
     def set(self, thing: object, value: Value) -> None:
-        known, number, died = self._known, id(thing), self._died
+        entries, number, died = self._known, id(thing), self._died
 
         def drop(dead: object) -> None:
-            found = known.get(number)
-            if found is not None and found[0] is dead:
-                del known[number]
-                died(found[1])
+            entry = entries.get(number)
+            if entry is not None and entry[0] is dead:
+                del entries[number]
+                died(entry[1])
 
-        known[number] = ref(thing, drop), value
+        entries[number] = ref(thing, drop), value
 
     def values(self) -> list[Value]:
         return [value for _, value in list(self._known.values())]
 
 
 class Weak(ref[Any]):
-    """One object that is not held alive, and how often it was written to by then."""
+    """A weak reference to an object, with how often the object had been written to when the reference was made."""
 
     __slots__ = ("version",)
 
@@ -44,12 +44,12 @@ class Weak(ref[Any]):
         self.version = version_of(thing)
 
     def is_unchanged(self, thing: object) -> bool:
-        """Whether it is this very tensor, and nothing was written to it since, as far as torch knows."""
+        """Whether this refers to `thing`, a tensor, and nothing was written to it since, as far as torch knows."""
         return self() is thing and self.version is not None and self.version == version_of(thing)
 
 
 def version_of(tensor: Any) -> int | None:
-    """How often a tensor was written to; None where torch does not count (inference tensors)."""
+    """Return how often a tensor was written to; None where torch does not count (inference tensors)."""
     try:
         return int(tensor._version)
     except (AttributeError, RuntimeError):

@@ -1,4 +1,4 @@
-"""A run whose checkpoints are watched, and that is stopped in the middle, like a training that is killed."""
+"""Watches the checkpoints of a run, and stops the run in the middle, as a training is killed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from samebits.runfolder.spec import ResumeSpec
 if TYPE_CHECKING:
     from samebits.agent.recorder import Recorder
 
-# How many steps a program that was asked to end has to save and leave, and how many seconds at least.
+# A program that was asked to end has so many steps, and at least so many seconds, to save and leave.
 STEPS_TO_LEAVE, SECONDS_TO_LEAVE = 10, 10.0
-# A rank waits so long for the others to come to the step after which all are stopped.
+# How long a rank waits for the other ranks to end the step after which all are stopped.
 WAIT_SECONDS = 5.0
 
 
 class Interruption:
-    """What happens in a run that is stopped, and in the one that resumes it."""
+    """Notes saves and loads, keeps or gives back state, and stops the run where that was asked for."""
 
     def __init__(self, recorder: Recorder, spec: ResumeSpec) -> None:
         self.recorder, self.spec = recorder, spec
@@ -42,13 +42,13 @@ class Interruption:
         self.keeping = None if spec.keep_at is None else Keeping(recorder)
 
     def _passed(self, passage: Passage) -> None:
-        """Something was saved or loaded."""
+        """Note what was saved or loaded, and keep or compare the state there."""
         log = self.recorder.main.log
         path = at_home(passage.path) if passage.path else ""
         about = path, log.step, passage.what, passage.site, log.rank, _time_of(passage.path)
         if passage.direction == "saved":
-            is_aside = threading.get_ident() != self.recorder.thread
-            self._saved(Saved(*about, dict(log.counts), is_aside), passage.path)
+            is_in_other_thread = threading.get_ident() != self.recorder.thread
+            self._saved(Saved(*about, dict(log.counts), is_in_other_thread), passage.path)
             return
         self.recorder.journal.note(Loaded(*about))
         if self.giving_back is not None:
@@ -65,15 +65,15 @@ class Interruption:
             self._kill(log, torn=note.path)
 
     def _keep(self, steps: int) -> None:
-        """Keep the state on every rank, whichever of them saves."""
+        """Begin to keep the state, on every rank, whichever of the ranks saves."""
         if self.keeping is not None and steps == self.spec.keep_at:
             self.keeping.open()
 
     def _step_ended(self, log: Log) -> None:
-        """Called when the row of a step was closed."""
+        """Act on the end of a step: keep state, and stop the run, where that was asked for."""
         self._keep(log.step)
         if log.step in self.spec.saved_at:
-            # The program is said to have saved by now.
+            # By `--saved-at`, the program has saved by now.
             self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", dict(log.counts)), "")
         if self.giving_back is not None:
             self.giving_back.close()
@@ -93,7 +93,7 @@ class Interruption:
             self._kill(log)
 
     def _ask_to_end(self) -> None:
-        """From a thread that waits until the main one is out of our hooks: what the program's handler raises is its."""
+        """Send SIGTERM once the main thread has left our hooks, so that what the handler raises reaches the program."""
         with self.recorder.lock:
             pass
         os.kill(os.getpid(), signal.SIGTERM)
@@ -106,7 +106,7 @@ class Interruption:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _wait_for_ranks(self) -> None:
-        """All ranks are stopped after the same step: one that is gone keeps the others from coming to it."""
+        """Wait until all ranks have ended this step: a rank that is gone would keep the others from ending it."""
         with suppress(SamebitsError, OSError):
             rank, world_size = current_world()
             if world_size > 1:
@@ -118,7 +118,7 @@ class Interruption:
 
 
 def _time_of(path: str) -> str:
-    """When a file was written to, which stays the same when it is moved or copied."""
+    """Return the modification time of a file in ns, which moving keeps, and `copy2`, too; empty where there is none."""
     with suppress(OSError, ValueError):
         return str(os.stat(path).st_mtime_ns)
     return ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # In the end row, last states are ordered by these kinds of objects.
 _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
 # An optimizer's state is the largest stream and the last to show anything new: it follows from gradients and reaches
-# the parameters. It is digested in the first steps, in every tenth (in all where checkpoints are watched), and at the end.
+# the parameters. It is digested in the first steps, every tenth (all where checkpoints are watched), and at the end.
 _STATE_FIRST_STEPS, _STATE_EVERY = 3, 10
 # Objects whose last state is digested when they die, or at the end.
 Last = Holder | HeldOptimizer
@@ -124,7 +124,7 @@ class Lane:
             self.log.add_trees("batch", [(f"{number}{path}", leaf) for path, leaf in data])
 
     def _begins_another(self, module: torch.nn.Module, args: object) -> bool:
-        """Whether a call begins another step: a loss, whatever it holds, does not, as it is given computed values."""
+        """Whether a call begins another step. A loss begins none, whatever it holds: it takes what a model computed."""
         if self._opened_by is not None and self._opened_by() is module:
             return True
         goes_on = any(_is_computed(leaf) for _, leaf in leaves(args))

@@ -1,4 +1,4 @@
-"""What one training has to write: rows in the making, rows that wait, and the file they go to."""
+"""The log of one training: its current row, rows that wait for digests, and the file that they go to."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from samebits.runfolder.notes import ComputedIn, Cut, Failed, Files, Journal
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import Column, Writer
 
-# Digests that still lie on an accelerator come over together, so the device is waited for once in a while only.
+# Digests of so many rows are fetched from an accelerator together, so that the device is rarely waited for.
 ROWS_WAITING = 16
-# At most this many things are looked at within an object of the user's: it may refer to a whole data set.
+# At most so many leaves are read inside an object of the user's, which may refer to a whole data set.
 MOST_WITHIN = 4096
 Part = Sequence[int] | Pending
 
 
 @dataclass
 class _Row:
-    """One step: names and digests of what each stream holds."""
+    """One row, of a step or of the end: the names and digests in each stream."""
 
     step: int = 0
     kind: str = "step"
@@ -45,19 +45,19 @@ class _Row:
 
     def add(self, stream: str, names: Collection[str], part: Part) -> None:
         if names:
-            known, parts = self.streams.setdefault(stream, ([], []))
-            known.extend(names)
+            all_names, parts = self.streams.setdefault(stream, ([], []))
+            all_names.extend(names)
             parts.append(part)
 
     def columns(self) -> dict[str, Column]:
-        """What it holds; nothing may wait any more."""
+        """Return the columns of the row by stream; no digest may be pending any more."""
         return {
             stream: Column(tuple(names), [digest for part in parts for digest in cast("list[int]", part)])
             for stream, (names, parts) in self.streams.items()
         }
 
     def waiting(self) -> Iterator[tuple[list[Part], int, Pending]]:
-        """What still lies on an accelerator: the list that it is in, and its number there."""
+        """The digests that still lie on an accelerator, each with the list that holds it and its index there."""
         for _, parts in self.streams.values():
             yield from ((parts, number, part) for number, part in enumerate(parts) if isinstance(part, Pending))
 
@@ -66,22 +66,22 @@ class _Row:
 
 
 class Log:
-    """Takes what a step holds, stream by stream, and writes a row at its end; without a `lane_id` of this thread."""
+    """Collects the digests of a step by stream, and writes a row at its end; `lane_id` None means the thread's own."""
 
     def __init__(
         self,
         spec: RunSpec,
         journal: Journal,
         lane_id: LaneId | None,
-        at_end: Callable[[], None],  # of a child of multiprocessing
+        at_end: Callable[[], None],  # called at the end of a child of multiprocessing
     ) -> None:
         self.spec, self.journal = spec, journal
-        self.step = 0  # the one in the making
-        self.broken = False  # nothing can be written any more, or everything has been
-        # Stream → how many came so far in this step.
+        self.step = 0  # the current step
+        self.broken = False  # nothing is written any more: the recording failed, or is closed
+        # Stream → how many items came so far in this step.
         self.counts: Counter[str] = Counter()
         self.writer: Writer | None = None
-        # Of several trainings of a process only the last step that was asked for counts.
+        # Where a process runs several trainings, each ends only after the last step that was asked for.
         self.leash = Leash(journal.folder, RunSpec(stop_after=spec.stop_after))
         self._row = _Row()
         self._queue: list[_Row] = []
@@ -92,17 +92,17 @@ class Log:
 
     @property
     def lane_id(self) -> LaneId:
-        """Which process, thread and training this is of."""
+        """The id of the process, thread and training that this log is of."""
         return self._lane_id or current_lane_id()
 
     @property
     def rank(self) -> int:
         return current_rank() or 0
 
-    # ---- what a row takes up
+    # ---- what goes into a row
 
     def count(self, stream: str) -> int:
-        """How many came before in this step: the name of what has no name of its own."""
+        """Count an item, and return how many of its stream came before in this step: the name of a nameless item."""
         self.counts[stream] += 1
         return self.counts[stream] - 1
 
@@ -117,11 +117,11 @@ class Log:
             self._keep(stream, held)
 
     def add_digests(self, stream: str, names: Collection[str], part: Part) -> None:
-        """Take up what was digested before."""
+        """Add digests that were made before."""
         self._row.add(stream, names, part)
 
     def add_end(self, stream: str, order: tuple[int, ...], tree: Iterable[tuple[str, object]]) -> None:
-        """Digest the last state of something; it is written at the end, by its order and not by when it came."""
+        """Digest the last state of an object; the end row is sorted by `order`, and not by time."""
         tensors, plain, _ = _content(tree)
         held, part = evidence(tensors)
         if held:
@@ -137,22 +137,22 @@ class Log:
             values.keep(self.journal.folder / "values", self.rank, step, stream, wanted)
 
     def add_numbers(self, named: Iterable[Named]) -> None:
-        """Losses as numbers, besides their digests: they show how a difference grows, and are not compared."""
+        """Add losses as numbers, next to their digests: they show how a difference grows, and are not compared."""
         held = [(name, t) for name, t in named if is_evidence(t) and t.numel() == 1 and t.is_floating_point()]
         names = [f"{name} {str(tensor.dtype).removeprefix('torch.')}" for name, tensor in held]
         self._row.add("number", names, numbers([tensor for _, tensor in held]))
 
     def add_trees(self, stream: str, trees: Iterable[tuple[str, object]]) -> Collection[str]:
-        """Digest whatever can be digested in containers, under their names; gives the kinds of what cannot."""
-        tensors, plain, closed = _content(trees)
+        """Digest the leaves of containers, under their names; return the type names of leaves that have no digest."""
+        tensors, plain, undigested = _content(trees)
         self.add(stream, tensors)
         self._row.add(stream, *plain)
-        return closed
+        return undigested
 
-    # ---- the end of a row, and of all
+    # ---- the end of a row, and of the log
 
     def end_step(self, cut: str) -> bool:
-        """Close the row; True when the run ends with it."""
+        """End the current row; True when the run ends with it."""
         states = generator_states()
         self._row.add("rng", states, list(states.values()))
         self._queue_row("step")
@@ -168,7 +168,7 @@ class Log:
         return self.leash.is_last(self.step - 1)
 
     def _is_due(self) -> bool:
-        """Whether rows may be written now: none waits for a device, and what is written would be committed."""
+        """Whether rows may be written now: none waits for a device, and written rows are committed at once."""
         return (self.writer is None or self.writer.is_due) and not any(row.is_waiting() for row in self._queue)
 
     def _queue_row(self, kind: str) -> None:
@@ -177,20 +177,20 @@ class Log:
         self.forget()
 
     def forget(self) -> None:
-        """The row in the making belongs to no step."""
+        """Begin an empty row; what the current row holds belongs to no step."""
         self._row = _Row()
         self.counts.clear()
 
     def flush(self) -> None:
-        """Write all rows that wait; of what lies on accelerators, one copy from each, however many rows there are."""
+        """Write all rows that wait; digests on accelerators take one copy from each, however many rows there are."""
         queue, self._queue = self._queue, []
         try:
             places = [place for row in queue for place in row.waiting()]
-            found = results([part for _, _, part in places]) if places else ()
-            for (parts, number, _), own in zip(places, found, strict=True):
-                parts[number] = own
+            fetched = results([part for _, _, part in places]) if places else ()
+            for (parts, number, _), digests in zip(places, fetched, strict=True):
+                parts[number] = digests
         finally:
-            # A device that failed gives nothing back any more; what came before lies here.
+            # A device that failed returns nothing any more; the digests of earlier rows are already on the host.
             with self._storing():
                 for row in takewhile(lambda row: not row.is_waiting(), queue):
                     writer = self.opened()
@@ -207,7 +207,7 @@ class Log:
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
-        """A full disk ends the recording, not the run."""
+        """End the recording, and not the run, where the disk is full."""
         try:
             yield
         except StorageError as error:
@@ -215,33 +215,33 @@ class Log:
             self.journal.note(Failed(error.kind, error.message, error.hint))
 
     def opened(self) -> Writer:
-        """The file, made when the first row is there: by then the rank is known."""
+        """Return the writer, which is made with the first row: by then the rank is known."""
         if self.writer is None:
             self.writer = Writer(self.journal.folder, self.rank, self.lane_id, DIGEST)
-            # Children of multiprocessing leave without atexit; they do run these. Bound to no object: when a log dies,
-            # one training of many, nothing else ends.
+            # Children of multiprocessing skip atexit, but run finalizers. It is bound to no object, since nothing else
+            # must end when a log dies, one training of many.
             self._finalizer = multiprocessing.util.Finalize(None, self._at_end, exitpriority=100)
         return self.writer
 
     def failed(self, error: Exception, where: str = "") -> None:
-        """A mistake of ours ends the recording, not the run, and says why; so does a device that failed or is full."""
+        """End the recording, not the run, and note why: a mistake of ours, or a device that failed or is full."""
         self.broken = True
-        told = str(error).partition("\n")[0]
-        if _is_broken(told):
-            # A call of the program's, long ago: who waits for the device hears of it.
+        message = str(error).partition("\n")[0]
+        if _is_broken(message):
+            # An earlier call of the program's failed; whoever waits for the device next gets its error.
             hint = "does it work without samebits? With CUDA_LAUNCH_BLOCKING=1 the traceback shows the call"
-            self.journal.note(Failed("script_failed", f"the accelerator failed: {told}", hint))
+            self.journal.note(Failed("script_failed", f"the accelerator failed: {message}", hint))
         elif isinstance(error, MemoryError | torch.OutOfMemoryError):
             hint = "check it with a smaller batch or a smaller model"
-            self.journal.note(Failed(StorageError.kind, f"the run left no memory to record with: {told}", hint))
+            self.journal.note(Failed(StorageError.kind, f"the run left no memory to record with: {message}", hint))
         else:
             self.journal.note(Failed("recording", f"{where}{type(error).__name__}: {error}", "please report this"))
-        # What failed may be the device that rows wait for.
+        # The device that failed may be the one that rows wait for.
         with suppress(Exception):
             self.commit()
 
     def close(self, complete: bool = True) -> None:
-        """Write what came after the last step, and no more."""
+        """Write what came after the last step, and close the file."""
         if complete and self.has_anything:
             for _, stream, names, part in sorted(self._ends, key=lambda end: end[0]):
                 self._row.add(stream, names, part)
@@ -261,7 +261,7 @@ class Log:
 
 
 def _is_broken(told: str) -> bool:
-    """Whether the device says so again: what breaks it breaks all that follows, and a mistake of ours does not."""
+    """Whether the device repeats the error: a broken one fails at every call, and a mistake of ours does not recur."""
     try:
         synchronize()
     except Exception as error:
@@ -270,38 +270,38 @@ def _is_broken(told: str) -> bool:
 
 
 def _content(trees: Iterable[tuple[str, object]]) -> tuple[list[Named], tuple[list[str], list[int]], dict[str, None]]:
-    """What is in containers: tensors with bits, names and digests of numbers and texts, kinds of what is neither."""
+    """Return tensors with bits in containers, names and digests of numbers and texts, and type names of all else."""
     tensors: list[Named] = []
     plain: tuple[list[str], list[int]] = [], []
-    closed: dict[str, None] = {}
-    for path, leaf in (found for prefix, tree in trees for found in leaves(tree, prefix)):
+    undigested: dict[str, None] = {}
+    for path, leaf in (pair for prefix, tree in trees for pair in leaves(tree, prefix)):
         if (digest := plain_digest(leaf)) is not None:
             plain[0].append(path)
             plain[1].append(digest)
         elif leaf is not None:
-            # Of an object tensors count: what else it holds may be a time or an id.
+            # Of other objects only tensors count: anything else in them may be a time or an id.
             within = islice(leaves(leaf, path, data_inside), MOST_WITHIN)
-            found = [(name, unwrapped(tensor)) for name, one in within if (tensor := as_tensor(one)) is not None]
-            tensors += [(name, tensor) for name, tensor in found if is_evidence(tensor)]
-            if not found and not isinstance(leaf, BY_NAME):
-                closed[type(leaf).__name__] = None
-    return tensors, plain, closed
+            named = [(name, unwrapped(tensor)) for name, inner in within if (tensor := as_tensor(inner)) is not None]
+            tensors += [(name, tensor) for name, tensor in named if is_evidence(tensor)]
+            if not named and not isinstance(leaf, BY_NAME):
+                undigested[type(leaf).__name__] = None
+    return tensors, plain, undigested
 
 
 def tensors_in(tree: object, prefix: str) -> list[Named]:
-    """The tensors that hold bits in a container or an object."""
+    """Return the tensors with bits in a container or an object, with their names."""
     return _content([(prefix, tree)])[0]
 
 
 def evidence(named: Sequence[Named]) -> tuple[Sequence[Named], Part]:
-    """Those of these tensors that hold bits, and their digests, on an accelerator without waiting for them."""
-    found = found_at_once([tensor for _, tensor in named])
-    if None not in found:
-        return named, cast("list[int]", found)
-    # Something lies on an accelerator, is made of several tensors, is wrapped by a transform, or holds no bits at all.
-    below = [(name, unwrapped(tensor)) for name, tensor in named]
-    if any(new is not old for (_, new), (_, old) in zip(below, named, strict=True)):
-        return evidence(below)
-    pairs = [(one, known) for one, known in zip(named, found, strict=True) if known is not None or is_evidence(one[1])]
+    """Return the tensors that hold bits, and their digests, without waiting for those on an accelerator."""
+    early = found_at_once([tensor for _, tensor in named])
+    if None not in early:
+        return named, cast("list[int]", early)
+    # Some tensor lies on an accelerator, is made of several tensors, is wrapped by a transform, or holds no bits.
+    inner = [(name, unwrapped(tensor)) for name, tensor in named]
+    if any(new is not old for (_, new), (_, old) in zip(inner, named, strict=True)):
+        return evidence(inner)
+    pairs = [(one, known) for one, known in zip(named, early, strict=True) if known is not None or is_evidence(one[1])]
     part = pending([one[1] for one, _ in pairs], [known for _, known in pairs])
     return [one for one, _ in pairs], part if part.is_under_way else part.result()

@@ -1,8 +1,8 @@
-"""Modules and optimizers: what their tensors are called, which ones changed, and how they were at their end.
+"""Modules and optimizers: the names of their tensors, which tensors changed, and their last states.
 
-Names depend on the order in which modules are used, never on addresses. Of a module its two dictionaries of tensors
-are held until it dies, and nothing else: they let its last state be seen, and go with it. So are state and groups of an
-optimizer.
+Names depend on the order in which modules are used, never on addresses. Of a module, only its two dictionaries of
+tensors are held until it dies, so that its last state can be read, and released with it. An optimizer's state and
+groups are held likewise.
 """
 
 from __future__ import annotations
@@ -23,69 +23,69 @@ from samebits.agent.tensors import Named, unwrapped
 from samebits.base.modules import inner_modules
 from samebits.runfolder.spec import AVERAGED
 
-# What was done with a module so far; only what was called has its first state recorded.
+# Stages: what was done with a module so far. Only a module that was called has its first state recorded.
 COPIED, LOADED, CALLED = range(3)
-# Batch norm writes its running statistics where torch does not count it; that it did so, its own count tells.
+# Batch norm writes its running statistics without torch counting it; its own count of batches shows that it did.
 BATCHES_COUNTED, WRITTEN_UNSEEN = "num_batches_tracked", {"running_mean", "running_var"}
-# How copies, models that were loaded, and models beside the first one are called here.
+# The names of copies, of models that were loaded, and of models after the first one begin so.
 _COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 
 
 @dataclass(eq=False)
 class Holder:
-    """A module that holds tensors itself."""
+    """What is held of a module that has tensors of its own, and not only in modules inside it."""
 
     name: str  # its path, with a dot at the end; empty at the top of the first model
     order: int  # holders count from 0 in the order in which they are met
-    parameters: Mapping[str, torch.Tensor | None]  # the module's own dictionary, as the next one is
+    parameters: Mapping[str, torch.Tensor | None]  # the module's own dictionary, as `buffers` is
     buffers: Mapping[str, torch.Tensor | None]
-    # Names of buffers that are no part of the module's state: what they do shows in what is computed, and as long as
-    # nothing reads them they may hold anything.
+    # Names of buffers that are no part of the module's state: as long as nothing reads them they may hold anything, and
+    # once something does, the results show it.
     passing: Collection[str]
-    stage: int  # what was done with it
-    # Digests of a copy when it was new, once they are made: a copy that never changes says nothing.
+    stage: int  # COPIED, LOADED or CALLED
+    # Digests of a copy when it was new, if they were made: a copy that never changes shows nothing new.
     at_first: object = None
-    seen: dict[str, Weak] = field(default_factory=dict)  # buffers as they were when they were digested last
-    # The same for parameters and buffers that had changed when something was saved.
+    seen: dict[str, Weak] = field(default_factory=dict)  # buffers as they were when they were last digested
+    # Parameters and buffers that had changed when something was saved, as they were then.
     seen_at_save: dict[str, Weak] = field(default_factory=dict)
 
     def state(self) -> list[Named]:
-        """Its parameters and buffers as they are now."""
-        lasting = {key: one for key, one in self.buffers.items() if key not in self.passing}
+        """Return the module's parameters and lasting buffers as they are now."""
+        lasting = {key: buffer for key, buffer in self.buffers.items() if key not in self.passing}
         return [*_tensors(self.name, self.parameters), *_tensors(self.name, lasting)]
 
     def changed_buffers(self) -> Iterator[Named]:
-        """Buffers that were written to, or replaced, since the last call: all of them at the first."""
-        # A scripted module's dictionary can be walked through, and no more.
-        buffers = [(key, one) for key, one in self.buffers.items() if key not in self.passing]
-        there = [(key, one) for key, one in buffers if one is not None and not is_lazy(one)]
-        changed = {key for key, one in there if not (key in self.seen and self.seen[key].is_unchanged(one))}
+        """The buffers that were written to or replaced since the last call of this; at the first call, all of them."""
+        # The dictionary of a scripted module can only be iterated over.
+        buffers = [(key, buffer) for key, buffer in self.buffers.items() if key not in self.passing]
+        existing = [(key, buffer) for key, buffer in buffers if buffer is not None and not is_lazy(buffer)]
+        changed = {key for key, buffer in existing if not (key in self.seen and self.seen[key].is_unchanged(buffer))}
         if BATCHES_COUNTED in changed:
             changed |= WRITTEN_UNSEEN
-        for key, buffer in there:
+        for key, buffer in existing:
             if key in changed:
                 self.seen[key] = Weak(buffer)
                 yield f"{self.name}{key}", buffer
 
     def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
-        """What was written to since it was digested; `versions` says when that was, by id of the parameter."""
+        """Tensors written to since they were digested; `versions` has, by id, the versions of parameters at that time."""
         for name, tensor in self.state():
             key = name.removeprefix(self.name)
-            known = self.seen_at_save.get(key) or self.seen.get(key)
-            is_known = known is not None and known.is_unchanged(tensor)
-            if not is_known and versions.get(id(tensor), -1) != version_of(tensor):
+            last_seen = self.seen_at_save.get(key) or self.seen.get(key)
+            is_digested = last_seen is not None and last_seen.is_unchanged(tensor)
+            if not is_digested and versions.get(id(tensor), -1) != version_of(tensor):
                 self.seen_at_save[key] = Weak(tensor)
                 yield name, tensor
 
 
 class Models:
-    """Every module that was met; `last_look` is called with a holder whose module has died."""
+    """All modules met so far; `last_look` is called with a holder whose module has died."""
 
     def __init__(self, last_look: Callable[[Holder], None]) -> None:
-        # Modules that were called by the program itself, and what their paths begin with.
+        # Modules that the program itself called → the prefix of their paths.
         self._tops: MutableMapping[object, str] = WeakIdKeyDictionary()
         self._holders = Watched(last_look)
-        # Tensors, with the stage in which they were named.
+        # Tensors → name, and stage in which they got it.
         self._names: Any = WeakIdKeyDictionary()
         self._counts: Counter[str] = Counter()
         self._order = itertools.count()
@@ -93,7 +93,7 @@ class Models:
         self._has_new_copies = False
 
     def name_of(self, tensor: object) -> str | None:
-        """What a parameter or buffer is called; None when no module has it."""
+        """Return the name of a parameter or buffer; None when no module has it."""
         return self._names.get(tensor, (None, 0))[0]  # type: ignore[no-any-return]
 
     # ---- meeting modules
@@ -106,9 +106,9 @@ class Models:
         return bool(holding) and all(self._holders.get(inner) is None for _, inner in holding)
 
     def meet(self, module: torch.nn.Module) -> list[Named]:
-        """Name the tensors of a module that is called for the first time; its parameters that are new.
+        """Name the tensors of a module that is called for the first time; return its parameters that are new.
 
-        Buffers count as they are when a step ends: they may be written before anything reads them.
+        Buffers are recorded as they are when a step ends: they may be written before anything reads them.
         """
         if module in self._tops:
             return []
@@ -128,13 +128,13 @@ class Models:
             self._take(fresh, f"{kind}{self._counted(kind)}.", stage)
 
     def look_again(self) -> list[Named]:
-        """Name what has been put into known modules since they were met; parameters that are new."""
-        found: list[Named] = []
+        """Name what was put into known modules since they were met; return the parameters that are new."""
+        fresh: list[Named] = []
         for module, prefix in list(self._tops.items()):
             inner = _holding(module)
-            found += self._take([one for one in inner if self._stage(one[1]) < CALLED], prefix, CALLED)
-            found += self._named([holder for _, one in inner if (holder := self._holders.get(one)) is not None], CALLED)
-        return found
+            fresh += self._take([pair for pair in inner if self._stage(pair[1]) < CALLED], prefix, CALLED)
+            fresh += self._named([holder for _, one in inner if (holder := self._holders.get(one)) is not None], CALLED)
+        return fresh
 
     def _counted(self, what: str) -> int:
         number = self._counts[what]
@@ -142,11 +142,11 @@ class Models:
         return number
 
     def _stage(self, module: torch.nn.Module) -> int:
-        known = self._holders.get(module)
-        return -1 if known is None else known.stage
+        holder = self._holders.get(module)
+        return -1 if holder is None else holder.stage
 
     def _take(self, modules: Iterable[tuple[str, torch.nn.Module]], prefix: str, stage: int) -> list[Named]:
-        """Hold modules, or give those that are held already another name; their tensors that had no such name."""
+        """Hold modules, or rename those that are held already; return the parameters that are new."""
         held = []
         for path, module in modules:
             name = self._free(f"{prefix}{path}." if path else prefix)
@@ -161,40 +161,40 @@ class Models:
         return self._named(held, stage)
 
     def _free(self, name: str) -> str:
-        """The name, or with a number if another module in that place had it before."""
+        """Return the name, with a number added if another module had it before."""
         number = self._counted(f"={name}")
         return name if number == 0 else f"{name.removesuffix('.')}#{number + 1}."
 
     def _named(self, holders: Iterable[Holder], stage: int) -> list[Named]:
         held = list(holders)
-        found: list[Named] = []
+        fresh: list[Named] = []
         parameters = [named for holder in held for named in _tensors(holder.name, holder.parameters)]
         buffers = [named for holder in held for named in _tensors(holder.name, holder.buffers)]
         for number, (name, tensor) in enumerate(parameters + buffers):
-            known = self._names.get(tensor)
-            if known is None or known[1] < stage or stage == COPIED == known[1]:
+            name_before = self._names.get(tensor)
+            if name_before is None or name_before[1] < stage or stage == COPIED == name_before[1]:
                 self._names[tensor] = name, stage
                 if number < len(parameters):
-                    found.append((name, tensor))
-        return found
+                    fresh.append((name, tensor))
+        return fresh
 
-    # ---- what became of them
+    # ---- their state now
 
     def parameters(self) -> list[Named]:
-        """Those of modules that were called, each once."""
-        found: dict[int, Named] = {}
+        """Return the parameters of modules that were called, each once."""
+        by_id: dict[int, Named] = {}
         for holder in self.holders():
             if holder.stage == CALLED:
                 for name, tensor in _tensors(holder.name, holder.parameters):
-                    found.setdefault(id(tensor), (name, tensor))
-        return list(found.values())
+                    by_id.setdefault(id(tensor), (name, tensor))
+        return list(by_id.values())
 
     def holders(self) -> list[Holder]:
-        """The holders whose modules are alive, in the order in which they were met."""
+        """Return the holders whose modules are alive, in the order in which they were met."""
         return sorted(self._holders.values(), key=lambda holder: holder.order)
 
     def changed_buffers(self) -> list[Named]:
-        """Buffers of modules that were called, where they changed."""
+        """Return the buffers of modules that were called, if they changed since the last call of this."""
         return [
             named
             for holder in self._holders.values()
@@ -203,46 +203,46 @@ class Models:
         ]
 
     def new_copies(self) -> list[Holder]:
-        """Copies whose first state was not recorded yet."""
+        """Return the copies whose first state was not digested yet."""
         if not self._has_new_copies:
             return []
         self._has_new_copies = False
-        return [one for one in self._holders.values() if one.stage == COPIED and one.at_first is None]
+        return [holder for holder in self._holders.values() if holder.stage == COPIED and holder.at_first is None]
 
 
 def holds_any(module: torch.nn.Module) -> bool:
-    """Whether a module or one within it holds tensors: a loss does not."""
+    """Whether a module or one inside it holds tensors; most losses do not."""
     return bool(_holding(module))
 
 
 def _holding(module: object) -> list[tuple[str, torch.nn.Module]]:
-    return [(path, one) for path, one in inner_modules(module) if one._parameters or one._buffers]
+    return [(path, inner) for path, inner in inner_modules(module) if inner._parameters or inner._buffers]
 
 
 def _tensors(prefix: str, tensors: Mapping[str, torch.Tensor | None]) -> list[Named]:
-    """Those that are there; lazy ones are not yet, and inside a transform what is wrapped counts."""
+    """Return the named tensors that exist: lazy ones do not yet, and wrappers of a transform are taken off."""
     named = [(f"{prefix}{key}", unwrapped(tensor)) for key, tensor in tensors.items() if tensor is not None]
     return [(name, tensor) for name, tensor in named if not is_lazy(tensor)]
 
 
 @dataclass(eq=False)
 class HeldOptimizer:
-    """One optimizer. Its state and its groups are held until it dies, and not the optimizer."""
+    """What is held of an optimizer until it dies: its state and its groups, and not the optimizer itself."""
 
-    state: Any  # the optimizer's own, as the groups are
+    state: Any  # the optimizer's own object, as `groups` is
     groups: list[dict[str, Any]]
     number: int | None = None  # optimizers count from 0 in the order in which they are used
     parameters: list[tuple[str, Weak]] = field(default_factory=list)  # names and tensors, in the order of the groups
     fresh: Iterator[int] = field(default_factory=itertools.count)
-    has_stepped: bool = False  # seen to step; one that never does says nothing
-    versions: list[int | None] = field(default_factory=list)  # of its parameters, when they were digested last
+    has_stepped: bool = False  # whether it was seen to step
+    versions: list[int | None] = field(default_factory=list)  # of its parameters, as `note_versions` found them
 
     @property
     def tensors(self) -> list[torch.Tensor]:
         return [parameter for group in self.groups for parameter in group["params"]]
 
     def tree(self) -> Iterator[tuple[str, object]]:
-        """Everything in its state and its hyperparameters, by name; tensors first."""
+        """Its state and its hyperparameters, by name; tensors come first."""
         prefix = f"optimizer{self.number}." if self.number else ""
         held = []
         for (name, _), parameter in zip(self.parameters, self.tensors, strict=False):
@@ -253,16 +253,16 @@ class HeldOptimizer:
             yield f"{prefix}group{index}", {key: value for key, value in group.items() if key != "params"}
 
     def note_versions(self) -> None:
-        """Its parameters were digested as they are now."""
+        """Note the versions that its parameters have now."""
         self.versions = [version_of(parameter) for parameter in self.tensors]
 
     def is_written_to(self) -> bool:
-        """Whether a parameter was written to since."""
+        """Whether a parameter was written to since `note_versions`."""
         return any(before != version_of(p) for before, p in zip(self.versions, self.tensors, strict=False))
 
 
 class Optimizers:
-    """Every optimizer that was met; `last_look` is called with what is held of one that has died."""
+    """All optimizers met so far; `last_look` is called with what is held of an optimizer that has died."""
 
     def __init__(self, models: Models, last_look: Callable[[HeldOptimizer], None]) -> None:
         self.models = models
@@ -271,7 +271,7 @@ class Optimizers:
         self._numbers = itertools.count()
 
     def meet(self, optimizer: torch.optim.Optimizer) -> HeldOptimizer:
-        """What is held of it, as it is now."""
+        """Return what is held of an optimizer, with the state and groups that it has now."""
         held = self._held.get(optimizer)
         if held is None:
             held = HeldOptimizer(optimizer.state, optimizer.param_groups)
@@ -280,12 +280,12 @@ class Optimizers:
         return held
 
     def named(self, held: HeldOptimizer) -> tuple[list[Named], list[Named]]:
-        """Its parameters with their names; and all tensors that were named for the first time on that occasion."""
+        """Return the optimizer's parameters with their names, and all tensors that were named for the first time here."""
         if held.number is None:
             held.number = next(self._numbers)
         tensors, fresh = held.tensors, list[Named]()
-        known = held.parameters
-        if len(known) != len(tensors) or not all(one() is p for (_, one), p in zip(known, tensors, strict=True)):
+        before = held.parameters
+        if len(before) != len(tensors) or not all(weak() is p for (_, weak), p in zip(before, tensors, strict=True)):
             if any(self.name_of(parameter) is None for parameter in tensors):
                 fresh += self.models.look_again()
             for parameter in tensors:
@@ -296,33 +296,33 @@ class Optimizers:
         return [(name, p) for (name, _), p in zip(held.parameters, tensors, strict=True)], fresh
 
     def name_of(self, parameter: object) -> str | None:
-        """As a module calls it, or else an optimizer."""
+        """Return the name that a module gave a parameter, or else an optimizer; None where neither did."""
         return self.models.name_of(parameter) or self._names.get(parameter)
 
     def own(self, held: HeldOptimizer) -> list[Named]:
-        """Parameters of an optimizer that no module has."""
+        """Return the parameters of an optimizer that no module has."""
         return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
 
     def untrained(self) -> list[Named]:
-        """Whatever models hold that no optimizer trains, changed or not: what an operation writes need not be told.
+        """Return what models hold and no optimizer trains, changed or not, since torch does not count all writes.
 
-        Copies are called alike whether they were loaded or not.
+        Copies are named alike whether they were loaded or not.
         """
         trained = {id(tensor) for held in self.all() for tensor in held.tensors}
-        found: dict[str, torch.Tensor] = {}
+        by_name: dict[str, torch.Tensor] = {}
         for holder in self.models.holders():
             copied = _COPY.match(holder.name)
             if copied is None and holder.stage == CALLED:
-                found |= {f"{holder.name}{key}": one for key, one in holder.buffers.items() if one is not None}
+                by_name |= {f"{holder.name}{key}": t for key, t in holder.buffers.items() if t is not None}
                 continue
             path = holder.name if copied is None else holder.name[copied.end() :]
             for name, tensor in holder.state():
                 if id(tensor) not in trained:
                     label = f"{AVERAGED}{path}{name.removeprefix(holder.name)}"
-                    number = sum(known.partition("#")[0] == label for known in found)
-                    found[f"{label}#{number}" if number else label] = tensor
-        return [(name, tensor) for name, tensor in found.items() if not is_lazy(tensor)]
+                    number = sum(earlier.partition("#")[0] == label for earlier in by_name)
+                    by_name[f"{label}#{number}" if number else label] = tensor
+        return [(name, tensor) for name, tensor in by_name.items() if not is_lazy(tensor)]
 
     def all(self) -> list[HeldOptimizer]:
-        """What is held of those that are alive; the unused ones last."""
+        """Return what is held of the optimizers that are alive, unused ones last."""
         return sorted(self._held.values(), key=lambda one: (one.number is None, one.number or 0))

@@ -1,4 +1,4 @@
-"""What a call left behind: digests of what it returned, and of tensors that it could have written to."""
+"""The outcome of a call: digests of what it returned, and of the tensors that it could have written to."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from samebits.bits.digest.unseen import unobserved
 
 Digests = dict[str, int]
 _NOTHING = object()
-# This many values tell a sign, a scale or a missing factor; they are no comparison.
+# So many values show a sign, a scale or a missing factor; they are not for comparing.
 MOST_VALUES = 4
-# Digits that tell every number of these types from its neighbours.
+# So many digits distinguish every number of these types from its neighbours.
 DIGITS = {torch.float64: 17, torch.complex128: 17}
 
 
 def digests_of_result(result: object) -> Digests:
-    """Tensors, arrays, numbers and texts in what a function returned, by path; empty where nothing can be compared."""
+    """Return digests of tensors, arrays, numbers and texts in a result, by path; empty if nothing can be compared."""
     return {} if result is None else _digested(_opened(result, "what was returned"))
 
 
 def digests_of_reach(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Digests:
-    """Tensors, arrays and modules among the arguments, in the function's closure, in its globals, and in its `self`.
+    """Return digests of tensors, arrays and modules that a call reaches: by arguments, closure, globals and `self`.
 
     Numbers are left out: a counter of calls is no result.
     """
-    own = getattr(getattr(function, "__self__", None), "__dict__", {})
-    outer = [*((f"self.{name}", value) for name, value in own.items()), *_outer_variables(function)]
+    attributes = getattr(getattr(function, "__self__", None), "__dict__", {})
+    outer = [*((f"self.{name}", value) for name, value in attributes.items()), *_outer_variables(function)]
     reach = [(f"argument {name}", value) for name, value in (*enumerate(args), *kwargs.items())]
     reach += [
         (name, value) for name, value in outer if isinstance(value, torch.nn.Module) or as_tensor(value) is not None
@@ -44,17 +44,17 @@ def digests_of_reach(function: Callable[..., object], args: Sequence[object], kw
 
 
 def first_difference(a: Mapping[str, object], b: Mapping[str, object]) -> str | None:
-    """The first path that has not the same digest in both; None if all have."""
+    """Return the first path whose digests differ, or that only one has; None if there is none."""
     return next((path for path in (*a, *b) if a.get(path) != b.get(path)), None)
 
 
 def shown_at(result: object, path: str) -> str:
-    """What has the digest at one path of `digests_of_result`; empty where that cannot be shown.
+    """Return in words the value at one path of `digests_of_result`; empty where it cannot be shown.
 
     >>> shown_at({"a": torch.ones(2, 3)}, "what was returned.a")
     'float32 of shape (2, 3), 1, 1, 1, 1 …'
     """
-    # Members of a set are opened as their digests.
+    # Of the members of a set only digests are known.
     named = () if path.endswith("}") else _opened(result, "what was returned")
     leaf = next((leaf for name, leaf in named if name == path), _NOTHING)
     tensor = as_tensor(leaf)
@@ -64,20 +64,20 @@ def shown_at(result: object, path: str) -> str:
 
 
 def _shown(leaf: Any, tensor: torch.Tensor) -> str:
-    dtype, own = (str(one.dtype).removeprefix("torch.") for one in (leaf, tensor))
+    dtype, tensor_dtype = (str(array.dtype).removeprefix("torch.") for array in (leaf, tensor))
     words = f"{dtype} of shape {tuple(leaf.shape)}"
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
-    # Of NumPy's numbers that torch has not, the tensor holds the bytes.
-    if not is_plain or tensor.is_quantized or tensor.is_nested or dtype != own or not tensor.numel():
+    # For NumPy dtypes that torch lacks, the tensor holds bytes and no numbers.
+    if not is_plain or tensor.is_quantized or tensor.is_nested or dtype != tensor_dtype or not tensor.numel():
         return words
     try:
         with unobserved():
             first = tensor.detach().flatten()[:MOST_VALUES].tolist()
     except RuntimeError:
-        # Types below one byte have no numbers.
+        # torch does not list the numbers of types smaller than a byte.
         return words
     digits = DIGITS.get(tensor.dtype, 9)
-    values = ", ".join(f"{one:.{digits}g}" if isinstance(one, float | complex) else str(one) for one in first)
+    values = ", ".join(f"{value:.{digits}g}" if isinstance(value, float | complex) else str(value) for value in first)
     return f"{words}, {values}{' …' if tensor.numel() > len(first) else ''}"
 
 
@@ -87,14 +87,14 @@ def _outer_variables(function: Callable[..., object]) -> list[tuple[str, object]
         variables = inspect.getclosurevars(plain)
     except (TypeError, ValueError):
         return []
-    # Up to Python 3.12 the names of attributes are taken for those of globals.
-    read = {one.argval for one in dis.get_instructions(plain) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    # Up to Python 3.12, `getclosurevars` takes names of attributes for names of globals.
+    read = {instr.argval for instr in dis.get_instructions(plain) if instr.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     outer = {name: value for name, value in variables.globals.items() if name in read} | dict(variables.nonlocals)
     return sorted(outer.items(), key=itemgetter(0))
 
 
 def _opened(tree: object, path: str) -> Iterator[tuple[str, object]]:
-    """Leaves of containers; of other objects tensors only, since they may hold anything else."""
+    """Leaves of containers, and the tensors in other objects, which may hold anything else, too."""
     for name, leaf in leaves(tree, path):
         if as_tensor(leaf) is not None or leaf is None or plain_digest(leaf) is not None:
             yield name, leaf
@@ -109,11 +109,11 @@ def _opened(tree: object, path: str) -> Iterator[tuple[str, object]]:
 
 def _digested(named: Iterator[tuple[str, object]]) -> Digests:
     tensors: dict[str, torch.Tensor] = {}
-    found: Digests = {}
+    plain: Digests = {}
     for path, leaf in named:
         tensor = as_tensor(leaf)
         if tensor is None:
-            found[path] = 0 if leaf is None else plain_digest(leaf) or 0
+            plain[path] = 0 if leaf is None else plain_digest(leaf) or 0
         elif is_evidence(tensor := unwrapped(tensor)):
             tensors[path] = tensor
-    return found | dict(zip(tensors, digests(list(tensors.values())), strict=True))
+    return plain | dict(zip(tensors, digests(list(tensors.values())), strict=True))

@@ -44,13 +44,13 @@ from samebits.runfolder.spec import RunSpec, read_spec
 from samebits.workspace.place import Place, read_place
 
 OLDEST_TORCH = (2, 6)
-# By these a mapping asks itself for one key; whoever goes through all of them asks for none.
+# Methods in which a mapping looks up one key; going through all of its keys is no such look-up.
 _ASKING = ("get", "getenv", "__contains__", "setdefault")
 _SUBSCRIPTS = ("BINARY_SUBSCR", "BINARY_OP")
 
 
 def start(plan_path: str) -> None:
-    """Called by sitecustomize, before any line of the user's."""
+    """Start samebits in this process; sitecustomize calls it, before any line of the user's runs."""
     plan = read_spec(plan_path)
     journal = Journal(Path(plan_path).parent)
     place = read_place(journal.folder) or Place("", "")
@@ -69,7 +69,7 @@ def start(plan_path: str) -> None:
     treatment = treat(plan.settings, plan.seed, path, witness, lambda begins: journal.note(HandedOut(begins)))
     adopt(treatment)
     if plan.witness:
-        # Last, so that a seed is noted as it was given, before any factor has a say in it.
+        # Last, so that a seed is noted as the program gave it, before any factor changes it.
         witness_seeds(seeded)
     files = FilesWatched(journal, place, plan.begins == "left") if plan.record else None
     if files is not None:
@@ -82,7 +82,7 @@ def start(plan_path: str) -> None:
 
 
 def _move_into(place: Place) -> None:
-    """Tell places as those of the user's folder; where they have other paths here, import from the copy."""
+    """Report paths as those of the user's folder; where the copy has other paths, import from the copy."""
     report_as_of(place.folder, place.home_of)
     if not place.root:
         return
@@ -90,7 +90,7 @@ def _move_into(place: Place) -> None:
     sys.path[:] = [
         path if path.startswith(installed) or is_own_file(path + os.sep) else place.led(path) for path in sys.path
     ]
-    # What `pip install --editable` puts there names folders by their absolute paths (setuptools, "Development Mode").
+    # Finders of `pip install --editable` name folders by their absolute paths (setuptools, "Development Mode").
     for finder in sys.meta_path:
         mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
         if isinstance(mapping, dict):
@@ -98,14 +98,14 @@ def _move_into(place: Place) -> None:
 
 
 def _watch_variables(journal: Journal, place: Place) -> None:
-    """Note, once for each name, what the program's own lines ask `os.environ` for: never the value, but a digest."""
-    kind, known = type(os.environ), set[str]()
+    """Note every name that the program's own lines ask `os.environ` for, once: with a digest, never with the value."""
+    kind, noted = type(os.environ), set[str]()
     original = kind.__getitem__
 
     def asked(variables: os._Environ[str], name: str) -> str:
         with suppress(Exception):
-            if name not in known and _is_asked_for(sys._getframe(1)):
-                known.add(name)
+            if name not in noted and _is_asked_for(sys._getframe(1)):
+                noted.add(name)
                 value = variables.get(name)
                 journal.note(Variable.of(name, None if value is None else place.value_of(value)))
         with without_own_frames:
@@ -126,12 +126,12 @@ def _is_asked_for(frame: FrameType | None) -> bool:
 
 
 def _unusable(torch: ModuleType) -> tuple[str, str]:
-    """Why nothing can be recorded with this torch, and what to do; empty when it can."""
+    """Return why nothing can be recorded with this torch, and what to do about it; both empty when it can."""
     version = str(getattr(torch, "__version__", ""))
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None:
-        place = getattr(torch, "__file__", None) or "this process"
-        return f"the module torch of {place} is not PyTorch", "give a file of yours that is called torch another name"
+        origin = getattr(torch, "__file__", None) or "this process"
+        return f"the module torch of {origin} is not PyTorch", "give a file of yours that is called torch another name"
     if tuple(map(int, numbers.groups())) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
         return f"torch {version} is too old: samebits needs {oldest} or newer", f"pip install 'torch>={oldest}'"
@@ -147,7 +147,7 @@ class _Agent:
         self.has_met_torch = False
 
     def safely(self, action: Callable[..., None]) -> Callable[..., None]:
-        """Note a mistake of ours and continue: it must not reach the program."""
+        """Return the action, wrapped so that a mistake of ours in it is noted and does not reach the program."""
 
         def act(*args: object) -> None:
             try:
@@ -159,7 +159,7 @@ class _Agent:
         return act
 
     def meet_torch(self, torch: ModuleType) -> None:
-        """Note what is in effect, and begin to record."""
+        """Note which factors are in effect, and begin to record."""
         why, hint = _unusable(torch)
         if why:
             self.journal.note(Failed("no_torch", why, hint))
@@ -170,7 +170,7 @@ class _Agent:
         if getattr(torch.version, "hip", None):
             versions["hip"] = torch.version.hip
         versions["numpy"] = getattr(numpy, "__version__", None)
-        factors = {one.name: InEffect(one.mode, one.observation.value) for one in status()}
+        factors = {factor.name: InEffect(factor.mode, factor.observation.value) for factor in status()}
         self.journal.note(Observed(versions, factors, current_rank(), user_script()))
         if self.files is not None:
             self._begin_recording(self.files)
@@ -192,7 +192,7 @@ class _Agent:
             Pacer(self.plan.paced_from, recorder)
 
     def at_end(self) -> None:
-        """Note what can only be known now. A forked child has nothing to say here that its parent does not."""
+        """Note what is known only when the process ends. A forked child notes nothing: its parent notes all of it."""
         if self.pid != os.getpid():
             return
         for note in self._last_notes():
@@ -207,7 +207,7 @@ class _Agent:
                 yield Refused(str(error), refusal)
             yield from (Overridden(name, why) for name, why in too_late(self.treatment).items())
             for name, context in self.treatment.contexts.items():
-                if context.failed and context.mode != "pinned":  # a failed pin is reported with those that did not take
+                if context.failed and context.mode != "pinned":  # a failed pin is among the `Overridden`
                     what = "varied" if context.mode == "varied" else "witnessed"
                     message = f"{name} could not be {what}: {context.failed}"
                     yield Failed("internal", message, "please report this")

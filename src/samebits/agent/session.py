@@ -1,4 +1,4 @@
-"""Recording a part of a program from inside it."""
+"""Records a part of a program from inside the program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class record(ContextDecorator):
         self._calls = 0
 
     def _recreate_cm(self) -> record:
-        # ContextDecorator asks for the manager of each call.
+        # ContextDecorator calls this for each call of the decorated function.
         self._calls += 1
         path = self._path if self._calls == 1 else self._path.with_name(f"{self._path.name}-{self._calls}")
         return record(path, self._level)
@@ -92,7 +92,7 @@ class record(ContextDecorator):
 
 
 def path_given(name: str, value: object) -> Path:
-    """The path given for the argument of this name; UsageError where it is not a path."""
+    """Return the value of the argument `name` as a path; UsageError where it is none."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} takes the path of a run folder, got {value!r}", "for example 'runs/one'")
     return Path(value)

@@ -1,4 +1,4 @@
-"""The end of a process, and what it used of what only some programs use; loads nothing."""
+"""The end of a process, and what it used of what only some programs use; imports nothing to find out."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from samebits.runfolder.notes import Ended, Journal, Note, Replaced, Used
 
 
 def what_was_used() -> list[str]:
-    """What factors may need, `cuda`, `ranks` and `compiled`; and whether any device was used that runs would share."""
-    found = {
+    """Return what was used: `cuda`, `ranks`, `compiled`, which factors may need; `accelerator`, which runs share."""
+    uses = {
         # False for a program on the CPU whose torch was built for CUDA.
         "cuda": may_read_cudas_settings(),
         "accelerator": may_be_in_use(),
         "ranks": _has_ranks(),
         "compiled": compiled_regions() > 0,
     }
-    return [word for word, is_used in found.items() if is_used]
+    return [word for word, is_used in uses.items() if is_used]
 
 
 def compiled_regions() -> int:
-    """How many graphs torch.compile made."""
+    """Return how many graphs torch.compile made."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     return 0 if dynamo is None else int(dynamo.counters["stats"]["unique_graphs"])
 
@@ -39,13 +39,13 @@ def _has_ranks() -> bool:
 
 
 def notes_of_use() -> Iterator[Note]:
-    """What a process notes at its end of what it has used, and of what answered for it."""
+    """The notes for the end of a process: operations of torch that were replaced, and what was used."""
     yield from (Replaced(op, calls, site) for (op, site), calls in what_was_replaced().items())
     yield Used(tuple(what_was_used()))
 
 
 def end_process(journal: Journal, last_step: int) -> None:
-    """End this process after a step, on purpose; what the program printed so far is written."""
+    """End this process after a step, on purpose, and flush what the program printed."""
     for note in notes_of_use():
         journal.note(note)
     journal.note(Ended(last_step))

@@ -1,8 +1,8 @@
 # ruff: noqa: UP031, UP036
 # mypy: ignore-errors
-"""Starts samebits inside a Python process of the user's command, then hands on to the sitecustomize it stands before.
+"""Starts samebits inside a Python process of the user's command, then imports the sitecustomize that this one hides.
 
-Kept to syntax that any Python can read, so that an interpreter too old for samebits can say so.
+The syntax is one that any Python can read, so that an interpreter too old for samebits can say so.
 """
 
 import os
@@ -25,11 +25,11 @@ def _start(plan):
 
 
 def _load(package):
-    # From its own place, not from sys.path: the interpreter of the command may have another samebits, or none.
+    # From the folder that this file is in, not from sys.path: the interpreter may have another samebits, or none.
     from importlib.util import module_from_spec, spec_from_file_location
 
-    place = os.path.join(package, "__init__.py")
-    spec = spec_from_file_location("samebits", place, submodule_search_locations=[package])
+    path = os.path.join(package, "__init__.py")
+    spec = spec_from_file_location("samebits", path, submodule_search_locations=[package])
     module = module_from_spec(spec)
     sys.modules["samebits"] = module
     spec.loader.exec_module(module)
@@ -55,9 +55,9 @@ def _complain(plan, error):
 
 
 def _hand_on():
-    """Import the sitecustomize that would have been imported without us; what that raises is raised.
+    """Import the sitecustomize that would have been imported without us, and raise what it raises.
 
-    Where there is none, the ImportError makes `site` and the import system forget that we were here.
+    Where there is none, the ImportError makes `site` and the import system forget that this one was imported.
     """
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]
     del sys.modules["sitecustomize"]
@@ -67,7 +67,7 @@ def _hand_on():
         sys.path.insert(0, _HERE)
 
 
-# A program that imports sitecustomize itself comes here once more.
+# A program that imports sitecustomize itself runs this once more.
 if os.environ.get("SAMEBITS_PLAN") and "samebits.agent.process" not in sys.modules:
     _start(os.environ["SAMEBITS_PLAN"])
 _hand_on()
