@@ -76,7 +76,7 @@ class Fetches:
         entry.times += 1
 
     def _known(self, loader: torch.utils.data.DataLoader[object]) -> _Loader:
-        """Return the loader of this very dataset, or a new one; readers of the notes find which loaders replace which."""
+        """Return the loader of this very dataset, or a new one; readers of the notes tell whether it replaces one."""
         data = _dataset(loader)
         same_key = self._loaders.setdefault(_known_by(loader, data), [])
         entry = next((candidate for candidate in same_key if candidate.loads(data)), None)

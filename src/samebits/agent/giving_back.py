@@ -1,4 +1,4 @@
-"""What a killed run held when it had saved is kept, compared with what a resumed one holds there, and given back."""
+"""Keeps the state that a killed run had after its save, compares a resumed run's state with it, and gives it back."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
     from samebits.agent.recorder import Recorder
 
-# How many lines after a save are kept, and for how many seconds: the resumed run comes to one of the first, or to none.
+# For how many lines and seconds after a save states are kept: the resumed run comes to one of the first, or to none.
 MOST_LINES, MOST_SECONDS = 16, 5.0
-# How much of a value is told.
+# How many characters of a value are reported.
 MOST_WORDS = 40
-# What of these has another length was collected on the way, as a replay is.
+# If the length of one of these differs, it was collected on the way, as a replay buffer is.
 _GROWING = ("counter", "carried", "averaged")
 Plain = dict[str, tuple[str, Any]]
 
 
 def kept_at(folder: Path, rank: int) -> Path:
-    """Where the state of a rank is kept; its tensors are beside it."""
+    """Return the path where the state of a rank is kept; its tensors are next to it."""
     return folder / f"kept.rank{rank}.json"
 
 
 class _Moments(ABC):
-    """Says when the program comes to a line of the user's, or calls a model: where states can be laid side by side.
+    """Notices when the program comes to a line of the user's, or calls a model: there states of runs can be compared.
 
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
     """
@@ -61,7 +61,7 @@ class _Moments(ABC):
 
     @abstractmethod
     def came(self, moment: str, frame: FrameType | None) -> None:
-        """Called when the program reaches `moment`."""
+        """Handle that the program reaches `moment`."""
 
     def open(self) -> None:
         """Start following lines."""
@@ -76,7 +76,7 @@ class _Moments(ABC):
             sys.settrace(None)
 
     def called(self, what: str) -> None:
-        """A model is called, or an optimizer steps."""
+        """Handle the call of a model or the step of an optimizer, after which no lines are followed."""
         if self.is_open and threading.get_ident() == self.recorder.thread:
             self._safely(what, sys._getframe())
             self.close()
@@ -104,7 +104,7 @@ class _Moments(ABC):
         try:
             with self.recorder.lock:
                 self.came(moment, frame)
-        except Exception as error:  # states of any sort: what cannot be kept is not given back
+        except Exception as error:  # states may be of any sort: one that cannot be kept is not given back
             self.is_open = False
             self.recorder.note_once(f"a state at the save, which could not be kept: {type(error).__name__}: {error}")
 
@@ -131,9 +131,9 @@ class Keeping(_Moments):
 
 
 class GivingBack(_Moments):
-    """Compares what a resumed run holds with what was kept, and gives it what it was asked to, each at its moment.
+    """Compares what a resumed run holds with what was kept, and gives back what was asked for, each at its moment.
 
-    Lines count from the last load on; batches over all that the process gets.
+    Lines are counted from the last load on, batches from the beginning of the process.
     """
 
     def __init__(self, recorder: Recorder, restored: Restored, fetches: Fetches) -> None:
@@ -149,7 +149,7 @@ class GivingBack(_Moments):
         recorder.on(Event.STEP_BEGINS, lambda *_: self.called("step"))
 
     def loaded(self) -> None:
-        """Something was loaded: what comes now is compared."""
+        """Begin to compare anew, after something was loaded before the first step."""
         if self.recorder.main.log.step == 0:
             self.is_compared, self.lacks = False, None
             self.passed.clear()
@@ -157,7 +157,7 @@ class GivingBack(_Moments):
             self.open()
 
     def called(self, what: str) -> None:
-        # Where nothing was seen to be loaded, the first call has to do.
+        # Where no load was seen, states are compared at the first call.
         self.is_open |= not self.is_compared
         super().called(what)
 
@@ -165,13 +165,13 @@ class GivingBack(_Moments):
         kept = self.moments.get(moment)
         if kept is None or self.is_compared or moment in self.passed:
             return
-        # What is kept is of the first time; a line of a loop may come a thousand times before the first step.
+        # What was kept is from the first time; a line of a loop may come a thousand times before the first step.
         self.passed.add(moment)
         slots = slots_of(self.recorder, frame)
         if not self.restored.slots:
-            # What a script restores on its way is right by the last moment.
-            found = {one.path: one for one in self._lacks(kept, as_plain(slots.values(), {}), slots)}
-            self.lacks = found if self.lacks is None else {path: found[path] for path in self.lacks if path in found}
+            # Only what is lacking at every moment counts: what a script restores on its way is right by the last.
+            lacks = {lack.path: lack for lack in self._lacks(kept, as_plain(slots.values(), {}), slots)}
+            self.lacks = lacks if self.lacks is None else {path: lacks[path] for path in self.lacks if path in lacks}
             return
         self.is_compared = True
         for path in self.restored.slots:
@@ -183,15 +183,15 @@ class GivingBack(_Moments):
     def close(self) -> None:
         super().close()
         if self.lacks is not None:
-            for one in self.lacks.values():
-                self.recorder.journal.note(one)
+            for lack in self.lacks.values():
+                self.recorder.journal.note(lack)
             self.is_compared, self.lacks = True, None
 
     def _lacks(self, kept: Plain, now: Plain, slots: Mapping[str, Slot]) -> Iterable[Lacks]:
         for path, (state, then) in kept.items():
             here = now[path][1] if path in now else then
             if json.dumps(here) != json.dumps(then):
-                # Of optimizers, one that has not stepped yet has nothing.
+                # Not so for optimizers, which hold nothing before they step.
                 has_grown = then.get("length") != here.get("length") and state in _GROWING
                 words, rank = (_words(then), _words(here)), self.recorder.main.log.rank
                 can_put = slots[path].put is not None
@@ -203,10 +203,10 @@ class GivingBack(_Moments):
         value = unpack(value, copies=True)
         module, _, name = plain.get("items", "").partition(":")
         kind = getattr(sys.modules.get(module), name, None)
-        return [kind(*one) for one in value] if isinstance(kind, type) and issubclass(kind, tuple) else value
+        return [kind(*item) for item in value] if isinstance(kind, type) and issubclass(kind, tuple) else value
 
     def at(self, moment: Moment, iterator: Any = None) -> None:
-        """Generators, and the place in an epoch, at the moment that was asked for."""
+        """Give generators back, or skip to the place in an epoch, at the moment that was asked for."""
         asked = self.restored
         if self.is_done or moment != asked.moment or (moment == "batch" and self.fetches.count < asked.batch):
             return
@@ -225,15 +225,15 @@ class GivingBack(_Moments):
 
 
 def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
-    """Path → state and value, with the digests of tensors in their place; these are added to `tensors`."""
+    """Return, by path, state and value, with digests in place of tensors; the tensors are added to `tensors`."""
     packed: list[tuple[Slot, object]] = []
     for slot in slots:
         with suppress(PackingError, RecursionError, ValueError):
             packed.append((slot, pack(slot.value)))
-    found: dict[int, torch.Tensor] = {}
-    for _, one in packed:
-        _mapped(one, lambda tensor: found.setdefault(id(tensor), tensor))
-    held = {number: tensor for number, tensor in found.items() if is_evidence(tensor)}
+    by_id: dict[int, torch.Tensor] = {}
+    for _, plain in packed:
+        _mapped(plain, lambda tensor: by_id.setdefault(id(tensor), tensor))
+    held = {number: tensor for number, tensor in by_id.items() if is_evidence(tensor)}
     labels = dict(zip(held, (f"{digest:x}" for digest in digests(list(held.values()))), strict=True))
     for number, label in labels.items():
         if label not in tensors:
@@ -242,11 +242,11 @@ def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
     def sign(tensor: torch.Tensor) -> dict[str, str]:
         return {"<tensor>": labels.get(id(tensor), ""), "device": str(tensor.device)}
 
-    return {slot.path: (slot.state, {"value": _mapped(one, sign), **_about(slot.value)}) for slot, one in packed}
+    return {slot.path: (slot.state, {"value": _mapped(plain, sign), **_about(slot.value)}) for slot, plain in packed}
 
 
 def _about(value: object) -> dict[str, str | int]:
-    """Of a collection its length, and the class of named tuples in it: packed, they are tuples like others."""
+    """Return the length of a collection, and the class of named tuples in it, which packing makes plain tuples."""
     if not isinstance(value, list | deque | set | dict):
         return {}
     kind = type(value[0]) if isinstance(value, list | deque) and value else object
@@ -255,16 +255,16 @@ def _about(value: object) -> dict[str, str | int]:
 
 
 def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:
-    """The same with something else in place of every tensor, or of the sign that stands for one."""
+    """Return plain data with `put` applied to every tensor, or to every sign that replaces a tensor."""
     if isinstance(plain, torch.Tensor) or (isinstance(plain, dict) and "<tensor>" in plain):
         return put(plain)
     if isinstance(plain, dict):
-        return {key: _mapped(one, put) for key, one in plain.items()}
-    return [_mapped(one, put) for one in plain] if isinstance(plain, list) else plain
+        return {key: _mapped(item, put) for key, item in plain.items()}
+    return [_mapped(item, put) for item in plain] if isinstance(plain, list) else plain
 
 
 def _words(plain: Any) -> str:
-    """A value in few words; empty for what is long, or neither number nor text."""
+    """Return a value in few words; empty for a long value, and for one that is neither number nor text."""
     value, length = plain["value"], plain.get("length")
     if length is not None:
         return f"{length} items"
@@ -273,11 +273,11 @@ def _words(plain: Any) -> str:
 
 
 def write(path: Path, moments: Mapping[str, Plain], tensors: Mapping[str, torch.Tensor]) -> None:
-    """Plain data, with the tensors beside it: saving these together calls `torch.save`, which is watched."""
+    """Write plain data, with the tensors next to it: saving both together would call `torch.save`, which is watched."""
     path.write_text(json.dumps(moments), encoding="utf-8")
     write_tensors(path.with_suffix(".safetensors"), tensors.items())
 
 
 def read(path: Path) -> tuple[dict[str, Plain], Mapping[str, torch.Tensor]]:
-    """What `write` wrote; nothing in it is run."""
+    """Return what `write` wrote; nothing in it is run."""
     return json.loads(path.read_text(encoding="utf-8")), read_kept_tensors(path)

@@ -315,8 +315,7 @@ class Lane:
         versions = {id(p): v for held in all_held for p, v in zip(held.tensors, held.versions, strict=False)}
         holders = [holder for holder in self.models.holders() if holder.stage != COPIED]
         log.add(
-            "artifact",
-            [(f"{number}.state.{name}", t) for holder in holders for name, t in holder.changed_at_save(versions)],
+            "artifact", [(f"{number}.state.{key}", t) for held in holders for key, t in held.changed_at_save(versions)]
         )
         self._look_at_copies()
 

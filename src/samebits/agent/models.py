@@ -1,8 +1,8 @@
 """Modules and optimizers: the names of their tensors, which tensors changed, and their last states.
 
-Names depend on the order in which modules are used, never on addresses. Of a module, only its two dictionaries of
-tensors are held until it dies, so that its last state can be read, and released with it. An optimizer's state and
-groups are held likewise.
+Names depend on the order in which modules are used, never on addresses. Of a module only its two dictionaries of
+tensors are held, so that its last state can be read; they are released when it dies. State and groups of an optimizer
+are held likewise.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Holder:
                 yield f"{self.name}{key}", buffer
 
     def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
-        """Tensors written to since they were digested; `versions` has, by id, the versions of parameters at that time."""
+        """Tensors written to since they were digested; `versions` has, by id, the parameters' versions at that time."""
         for name, tensor in self.state():
             key = name.removeprefix(self.name)
             last_seen = self.seen_at_save.get(key) or self.seen.get(key)
@@ -280,7 +280,7 @@ class Optimizers:
         return held
 
     def named(self, held: HeldOptimizer) -> tuple[list[Named], list[Named]]:
-        """Return the optimizer's parameters with their names, and all tensors that were named for the first time here."""
+        """Return the optimizer's parameters with their names, and all tensors that got their first name only now."""
         if held.number is None:
             held.number = next(self._numbers)
         tensors, fresh = held.tensors, list[Named]()

@@ -1,4 +1,4 @@
-"""A run that takes its steps when it is asked to, and says how long they took: so that runs can take turns."""
+"""Has a run take its steps when asked to, and report how long they took, so that runs can take turns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from samebits.runfolder.spec import DONE, GO
 
 
 class Pacer:
-    """Paces its process: recording ends with the steps of the warm-up, so that what is timed is the program alone."""
+    """Paces its process: the recording ends with the warm-up steps, so that only the program is timed."""
 
     def __init__(self, warm_up: int, recorder: Recorder) -> None:
         self.warm_up, self.recorder = warm_up, recorder
@@ -34,7 +34,7 @@ class Pacer:
         self.ends: list[float] = []
         self.shapes: set[str] = set()
         self._pipes: tuple[IO[str], IO[str]] | None = None
-        # After the recorder's own hook, which writes the step.
+        # Registered after the recorder's own hook, so that it runs when the step is written.
         register_optimizer_step_post_hook(self._after_step)
         recorder.on(Event.CALLED, self._called)
 
@@ -43,7 +43,7 @@ class Pacer:
             return
         if self.first_called is None:
             self.first_called = time.perf_counter()
-        self.shapes.add(str([tuple(one.shape) for one in args if isinstance(one, torch.Tensor)]))
+        self.shapes.add(str([tuple(argument.shape) for argument in args if isinstance(argument, torch.Tensor)]))
 
     def _after_step(self, *_: object) -> None:
         self.steps += 1
@@ -67,14 +67,14 @@ class Pacer:
     def _ready(self) -> None:
         devices.synchronize()
         ends = [*self.ends, time.perf_counter()]
-        # What one step takes the host to queue; where an accelerator takes longer, what both took is the truth.
+        # The time in which the host queues one step; where an accelerator takes longer, the time of both counts.
         step_seconds = statistics.median(b - a for a, b in pairwise(ends))
         if devices.kind_in_use():
             step_seconds = max(step_seconds, (ends[-1] - self.half_way) / (self.warm_up - self.warm_up // 2))
-        # From here on its hooks return at once; they cannot be taken away while one of them is running.
+        # From here on the recorder's hooks return at once; they cannot be removed while one of them is running.
         self.recorder.finish()
         if devices.kind_in_use():
-            # What the recording held on the device is no part of what is measured.
+            # The memory that the recording held on the device is not to be measured.
             plan_of.cache_clear()
             devices.forget_peak()
         # The other end of both pipes is open already.
@@ -91,7 +91,7 @@ class Pacer:
         )
 
     def _next_block(self, **what: object) -> None:
-        """Say what was measured, and wait to be told how many steps to take."""
+        """Report what was measured, and wait for the number of steps to take next."""
         assert self._pipes is not None
         go, done = self._pipes
         done.write(json.dumps({**what, "peak_bytes": _peak_bytes()}) + "\n")
@@ -103,9 +103,9 @@ class Pacer:
 
 
 def _peak_bytes() -> int:
-    """The most memory so far: of the accelerator's what tensors took, where one is used, else this process's."""
-    there = devices.peak_bytes()
-    if there is not None:
-        return there
+    """Return the most memory in use so far: by tensors on the accelerator if one is used, else by this process."""
+    on_device = devices.peak_bytes()
+    if on_device is not None:
+        return on_device
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,4 +1,4 @@
-"""The step-level recording: a lane for each thread and training, told by taps what happens, and a row for each step.
+"""The recording at level step: taps report events, every thread and training has a lane, and every step a row.
 
 Everything here runs inside the user's program and must leave its bits alone: it draws from no generator, keeps no
 graph, waits for no device, and uses only hooks that are known to be neutral (no full backward hooks).
@@ -33,59 +33,59 @@ from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Journal, Unseen
 from samebits.runfolder.spec import OpWindow, RunSpec
 
-# A process that leaves by `os._exit` waits no longer for what is still to be written.
+# A process that leaves by `os._exit` waits at most so long until its recording is written.
 SECONDS_TO_FINISH = 30.0
 
 
 class ThreadState(CallDepth):
-    """Where a thread is, and what it is recorded in, unless that is the main lane."""
+    """How deep a thread is in calls of modules, and the lane that records it, unless that is the main lane."""
 
     lane: Lane | None = None
 
 
 class Recorder:
-    """Records this process. One per process; a forked child begins a new one when it trains itself."""
+    """Records this process. There is one per process; in a forked child it begins a new recording."""
 
     def __init__(self, spec: RunSpec, journal: Journal, thread: threading.Thread | None = None) -> None:
         self.spec, self.journal = spec, journal
         self._installed, self._graphs = ExitStack(), Graphs()
-        # Others that are told, before a row takes up what happens and after it.
+        # Further listeners, which are called before the lane takes up an event, and after it.
         self._first: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
         self._then: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
         for event in (Event.CALLED, Event.COPIED, Event.LOADED, Event.OPTIMIZER_MADE):
             self.on(event, self._begin_if_over, first=True)
         self.on(Event.THREAD_ENDS, self._thread_ends)
-        # A DataLoader gave a batch.
+        # Whether a DataLoader gave a batch.
         self.has_loaders = False
-        # What has died, and was not looked at yet.
+        # Objects that have died, and whose last state was not digested yet.
         self._dead: deque[tuple[Lane, Last]] = deque()
-        # Of the process that this one was forked from.
+        # The lanes of the process that this one was forked from.
         self._inherited: list[Lane] = []
         self._begin((thread or threading.main_thread()).ident or 0)
 
     def _begin(self, thread: int) -> None:
         self.pid, self.thread = os.getpid(), thread
-        # Whatever happens in several threads is told one by one.
+        # Events of several threads are handled one at a time.
         self.lock = threading.RLock()
         self._inside_hooks = 0
         self._dead.clear()
         self._noted: set[str] = set()
         self._here = ThreadState()
-        # Of the thread it was made for; and of others, as they came.
+        # The lane of the thread that the recorder was made for; and those of other threads, as they came.
         self.main = self._new_lane()
         self.lanes: list[Lane] = []
 
     def _begin_in_child(self) -> None:
-        # The parent's file must not be closed from here, not even by the garbage collector: it is kept, and left alone.
+        # A child must not close its parent's file, not even by garbage collection: the lanes are kept, and never used.
         self._inherited = [self.main, *self.lanes]
         if self.main.ops is not None:
             self.main.ops.close(writes=False)
         self._begin(threading.get_ident())
 
-    # ---- from the beginning to the end of recording
+    # ---- beginning and end of the recording
 
     def install(self) -> None:
-        """Hook torch. Call once; what a process has to do at its end is done by `finish`."""
+        """Hook torch. Call it once; `finish` does what is due when the process ends."""
         stack, tell, is_watched = self._installed, self.tell, self.spec.resume is not None
         module_tap = ModuleTap(tell, self._here, self._module_passes)
         taps: tuple[tuple[str, Callable[[], None]], ...] = (
@@ -113,7 +113,7 @@ class Recorder:
         optimizers.remove_left_over()
 
     def stay_to_the_end(self) -> None:
-        """Record until the process ends, however it does, and in children that it forks."""
+        """Record until the process ends, in whatever way it does, and in the children that it forks."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin_in_child)
         atexit.register(self.finish)
@@ -122,7 +122,7 @@ class Recorder:
         listen(os, "_exit", before=lambda *status, **named: self._finish_before(leave, *status, **named))
 
     def _finish_before(self, leave: Callable[..., object], *given: object, **named: object) -> None:
-        """Write what there is, in bounded time: a thread or a device may hang."""
+        """Finish the recording before `os._exit`, in bounded time: a thread or a device may hang."""
         if self.pid != os.getpid() or get_worker_info() is not None:
             return
         done = _thread.allocate_lock()
@@ -132,9 +132,9 @@ class Recorder:
             if not done.acquire(timeout=SECONDS_TO_FINISH):
                 leave(*given, **named)
 
-        # At the very end of an interpreter there may be no more threads, nor others to wait for.
+        # At the very end of an interpreter no thread can be started, and there is none to wait for.
         with suppress(RuntimeError):
-            # One that `threading` does not know: the program's own are counted and listed.
+            # A thread that `threading` does not know, since programs count and list those that it knows.
             _thread.start_new_thread(leave_late, ())
         try:
             self.finish()
@@ -143,39 +143,39 @@ class Recorder:
 
     @contextmanager
     def _unless_unknown(self, what: str) -> Iterator[None]:
-        """A torch that lacks something which only samebits needs costs what is seen by it, and not the recording."""
+        """Where torch lacks something that samebits needs, note what is not seen, and go on recording all else."""
         try:
             yield
         except (AttributeError, ImportError) as error:
             self.note_once(f"{what}, because this torch is another one than samebits knows: {error}")
 
     def note_once(self, what: str) -> None:
-        """Note what is not seen."""
+        """Note what is not seen, unless that was noted before."""
         if what not in self._noted:
             self._noted.add(what)
             self.journal.note(Unseen(what))
 
-    # ---- what is told
+    # ---- events
 
     def on(self, event: Event, heard: Callable[..., None], first: bool = False) -> None:
-        """Call another listener at an event, too: before a row takes it up, or after it."""
+        """Add a listener to an event: called before the lane takes it up (`first`), or after it."""
         (self._first if first else self._then)[event].append(heard)
 
     def tell(self, event: Event, *facts: object) -> None:
-        """Called by taps. A mistake of ours must not end the user's run: the recording ends instead, and says why."""
-        # A forked worker may have a lock that nobody opens any more.
+        """Handle an event of a tap. A mistake of ours must not end the run: it ends the recording, and is noted."""
+        # A forked worker may have inherited a lock that nobody releases any more.
         if torch.compiler.is_compiling() or get_worker_info() is not None or self._graphs.is_capturing():
             return
         with self.lock, self._in_hooks():
-            for heard in self._first[event]:
-                heard(*facts)
-            # What says nothing of a training begins none.
+            for listener in self._first[event]:
+                listener(*facts)
+            # An event that is none of a training begins no lane.
             lane = self.lane if event in self.main.hears else None
             if lane is not None and not lane.log.broken:
                 lane.hears[event](*facts)
                 self.has_loaders |= event is Event.FETCHED
-            for heard in self._then[event]:
-                heard(*facts)
+            for listener in self._then[event]:
+                listener(*facts)
         if self._dead:
             with self.lock:
                 self._look_at_the_dead()
@@ -206,41 +206,41 @@ class Recorder:
             if is_own_thread:
                 self.note_once("operations of threads other than the main one")
             else:
-                # Only the first training of a process is followed and kept from: which one comes second is arrival.
-                first = self.spec.ops if number == 1 else OpWindow(self.spec.ops.first, self.spec.ops.last)
+                # Only in the first training are operations compared and kept: which comes second depends on arrival.
+                window = self.spec.ops if number == 1 else OpWindow(self.spec.ops.first, self.spec.ops.last)
                 with self._unless_unknown("operations"):
-                    # Only where operations are recorded: the schemas of all of them take a tenth of a second.
+                    # Imported only where operations are recorded: all of their schemas take a tenth of a second.
                     from samebits.agent.ops.mode import OpRecorder
 
-                    lane.ops = OpRecorder(log, first, self.note_once)
+                    lane.ops = OpRecorder(log, window, self.note_once)
         return lane
 
     @property
     def lane(self) -> Lane:
-        """The lane that the calling thread is recorded in."""
+        """The lane that records the calling thread."""
         if threading.get_ident() == self.thread:
             return self.main
         lane = self._here.lane
         if lane is None:
             if _is_autograds():
-                # A device's backward has a thread of its own, which calls modules again that were checkpointed.
+                # A device's backward has a thread of its own, which calls checkpointed modules again.
                 return self.main
             lane = self._here.lane = self._new_lane(is_own_thread=True)
             self.lanes.append(lane)
         return lane
 
     def _begin_if_over(self, thing: object, *_: object) -> None:
-        """A worker whose training has stepped, and that makes an optimizer or meets a new model, has another job."""
+        """Begin a new lane if a worker whose training has stepped has another job: a new optimizer or a new model."""
         lane = self.lane
         if lane.is_over and (isinstance(thing, torch.optim.Optimizer) or lane.models.is_new(thing)):
             self._finish_lane(lane)
-            following = self._new_lane(lane.number + 1, lane.is_own_thread)
+            new_lane = self._new_lane(lane.number + 1, lane.is_own_thread)
             if lane.is_own_thread:
-                self.lanes[self.lanes.index(lane)] = self._here.lane = following
+                self.lanes[self.lanes.index(lane)] = self._here.lane = new_lane
             else:
-                self.main = following
-                if following.ops is not None:
-                    following.ops.begin_step(0)
+                self.main = new_lane
+                if new_lane.ops is not None:
+                    new_lane.ops.begin_step(0)
 
     def _thread_ends(self) -> None:
         lane = self._here.lane
@@ -256,7 +256,7 @@ class Recorder:
     # ---- last looks
 
     def _died(self, lane: Lane, thing: Last) -> None:
-        """Called in whatever thread and place a module or an optimizer dies, also by the garbage collector."""
+        """Queue a dead module or optimizer for a last look. Called wherever it dies, also by the garbage collector."""
         if lane.log.broken or sys.is_finalizing() or self.pid != os.getpid():
             return
         self._dead.append((lane, thing))
@@ -279,15 +279,15 @@ class Recorder:
     # ---- the end of a row, and of the process
 
     def _end_row(self, lane: Lane, cut: str) -> None:
-        """Write a row, cut by what `cut` says."""
+        """End a row, which `cut` says what cut, and the run if the row was its last."""
         is_last = lane.close_row(cut)
-        for heard in self._then[Event.ROW_ENDED] if lane is self.main else ():
-            heard(lane.log)
+        for listener in self._then[Event.ROW_ENDED] if lane is self.main else ():
+            listener(lane.log)
         if is_last:
-            # Everything that was asked for is on disk: end the process here, or this recording where others may follow.
+            # All steps that were asked for are done: end the process, or only this recording where others may follow.
             lane.log.close(complete=False)
             if not lane.is_split:
-                # What other threads were doing is left in the middle: it is no row to compare with.
+                # The rows of other threads are left in the middle, so they are not written: nothing compares with them.
                 for other in self.lanes:
                     other.log.close(complete=False)
                 end_process(self.journal, lane.log.step - 1)
@@ -306,7 +306,7 @@ class Recorder:
 
 
 def _is_autograds() -> bool:
-    """Whether this thread is one of autograd's, which Python has not started and knows at most by a stand-in."""
-    known = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
-    is_foreign = known is None or isinstance(known, threading._DummyThread)
+    """Whether this thread is one of autograd's, which Python did not start and knows at most as a dummy thread."""
+    thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
+    is_foreign = thread is None or isinstance(thread, threading._DummyThread)
     return is_foreign and torch._C._current_autograd_node() is not None

@@ -1,1 +1,1 @@
-"""Level op: every operation of a window of steps."""
+"""The recording at level op: every operation of a window of steps."""

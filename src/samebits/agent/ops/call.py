@@ -1,4 +1,4 @@
-"""One call of an operation, looked through: its tensors, its numbers, and what distinguishes kinds of calls."""
+"""One call of an operation, taken apart: its tensors, its numbers, and what distinguishes kinds of calls."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 
 
 class CallForm:
-    """What calls of one operation that look alike have in common: dtypes, shapes, and all values but floats."""
+    """The form that similar calls of one operation share: dtypes, shapes, and all values but floats."""
 
     def __init__(self, schema: OpSchema, args: tuple[object, ...], kwargs: Mapping[str, Any]) -> None:
         self.schema = schema
         given = [*zip(schema.arguments, args, strict=False), *kwargs.items()]
-        # Of the tensors, in the order of the call: `self`, `tensors[0]`.
+        # The names of the tensors, in the order of the call: `self`, `tensors[0]`.
         self.names = tuple(name for argument, value in given for name in _names_in(argument, value))
         arguments = [name.partition("[")[0] for name in self.names]
-        # What a custom operation writes without reading, its schema need not say.
+        # The schema of a custom operation need not say which arguments it writes without reading them.
         unread = schema.write_only if schema.is_builtin else schema.write_only - schema.writes
         reads = not (schema.is_view or schema.is_uninitialized)
-        # Which tensors hold something before the call that it may use; and which it changes.
+        # The indices of the tensors whose values the call may use; and of those that it changes.
         self.reads = tuple(at for at, argument in enumerate(arguments) if reads and argument not in unread)
         self.writes = tuple(at for at, argument in enumerate(arguments) if argument in schema.writes)
         self.written = tuple(self.names[at] for at in self.writes)
         # `(self=float32[2, 3], 1)`
         self.words = f"({', '.join(f'{name}={_value(value)}' for name, value in given)})"
-        # Ids of its kinds, by place and names of the evidence.
+        # The ids of its kinds, by place and names of the evidence.
         self.kinds: dict[object, int] = {}
 
 
@@ -50,22 +50,22 @@ class Call:
 
     form: CallForm
     place: OpPlace
-    read: tuple[int | str, ...]  # which tensors there is evidence of, and the names of what else there is evidence of
-    evidence: list[int]  # of what it reads; of what it writes, too, once that is known
-    taken: Any  # what has to be kept of it
-    is_late: bool  # it may return before it is done
+    read: tuple[int | str, ...]  # inputs that there is evidence of: indices of tensors, names of all else
+    evidence: list[int]  # of what it reads, and after the call also of what it wrote
+    taken: Any  # its `Operands` if they may have to be kept, else None
+    is_late: bool  # the call may return before the operation is done
 
     def __init__(
         self, schema: OpSchema, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: Mapping[str, Any]
     ) -> None:
         self.func, self.args, self.kwargs = func, args, kwargs
-        # All of them, in the order of `form.names`.
+        # All tensors, in the order of `form.names`.
         self.tensors: list[torch.Tensor] = []
         # Numbers that may change from step to step; they are evidence, not another form.
         self.floats: list[float] = []
-        # What it draws from.
+        # The generator that it draws from.
         self.generator: torch.Generator | None = None
-        # What distinguishes forms.
+        # The key by which forms are distinguished.
         self.signature = (schema.name, len(args), *kwargs, *map(self._signed, (*args, *kwargs.values())))
 
     def _signed(self, value: object) -> object:
@@ -101,16 +101,16 @@ def _names_in(name: str, value: object) -> list[str]:
 
 
 def exact(floats: list[float]) -> int:
-    """Every bit of every number counts."""
+    """Return 64 bits in which every bit of every number counts."""
     if len(floats) == 1:
-        found: int = _WORD.unpack(_DOUBLE.pack(floats[0]))[0]
-        return found
+        word: int = _WORD.unpack(_DOUBLE.pack(floats[0]))[0]
+        return word
     raw = struct.pack(f"<{len(floats)}d", *floats)
     return int.from_bytes(hashlib.blake2b(raw, digest_size=8).digest(), "little")
 
 
 def flat_tensors(result: object) -> list[torch.Tensor]:
-    """Every tensor of a result, which may be nested."""
+    """Return every tensor of a result, which may be nested."""
     if isinstance(result, torch.Tensor):
         return [result]
     if isinstance(result, list | tuple):
@@ -119,7 +119,7 @@ def flat_tensors(result: object) -> list[torch.Tensor]:
 
 
 def kind_of(form: CallForm, place: OpPlace, ins: tuple[str, ...], outs: tuple[str, ...]) -> OpKind:
-    """The kind of such a call at a place, with the names of its evidence."""
+    """Return the kind of calls of this form at a place, with the names of their evidence."""
     path, line, function = place.line
     return OpKind(
         form.schema.name,

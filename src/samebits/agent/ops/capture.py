@@ -1,4 +1,4 @@
-"""What a run looks at more closely than the rest: operations compared with another run's, kept whole, or replaced."""
+"""Operations that are compared with another run's at once, kept whole, or given another run's values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OpCapture:
         self._log = log
         self._keep = frozenset(spec.keep)
         self._grafts = {place_in(path): path for path in map(Path, spec.grafts)}
-        # The folder of a run that is read along, until both diverge; its operations, and how many were compared.
+        # The folder of the run that is read along until both diverge; its operations, and how many were compared.
         self._other = Path(spec.against) if spec.against else None
         self._rows: Iterator[OpRow] = iter(())
         self._rank, self._followed = -1, 0
@@ -46,19 +46,19 @@ class OpCapture:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is to be done anywhere any more."""
+        """Whether nothing is left to be done."""
         return self._other is None and not self._keep and not self._grafts
 
     def begin(self, place: Place, call: Call, producers: Producers) -> Operands | None:
-        """Before the call, and after grafts: take it apart, if it may have to be kept."""
-        # On an accelerator a copy of whatever any operation writes to takes more memory than there may be, and looking
-        # at once takes waiting for it: there the place alone is noted, and one more run keeps its operands.
+        """Take a call apart, before it is made and after grafts, if it may have to be kept; else return None."""
+        # On an accelerator, copying all that operations write to may take more memory than there is, and comparing at
+        # once would wait for the device: there only the place is noted, and one more run keeps its operands.
         if place not in self._keep and (self._other is None or not all(tensor.is_cpu for tensor in call.tensors)):
             return None
         return Operands(call, producers, place in self._keep)
 
     def follow(self, row: OpRow) -> bool:
-        """Compare with the other run, in the order of operations; True where both diverge."""
+        """Compare the next operation with the other run's; True where both diverge."""
         if self._other is None:
             return False
         rank = self._log.rank
@@ -74,29 +74,29 @@ class OpCapture:
         return True
 
     def end(self, call: Call, row: OpRow, made: list[torch.Tensor]) -> None:
-        """After the call: compare with the other run; keep the operands where both diverge or where asked for."""
-        parts = self.follow(row)
-        if call.taken is not None and (parts or (row.step, row.index) in self._keep):
+        """Compare a call that was made with the other run; keep the operands where both diverge or where asked for."""
+        diverges = self.follow(row)
+        if call.taken is not None and (diverges or (row.step, row.index) in self._keep):
             call.taken.keep(self._log.journal.folder / OPERANDS, self._log.rank, call, row, made)
 
     def graft_inputs(self, place: Place, call: Call) -> None:
-        """Where this operation is grafted: what came in from outside becomes what the other run had."""
+        """Give the operation, where it is grafted, the inputs that the other run had."""
         kept = self._grafted(place)
         if kept is None:
             return
-        given = {id(tensor): (name, tensor) for name, tensor in call.named}.values()
+        inputs = {id(tensor): (name, tensor) for name, tensor in call.named}.values()
         with unobserved():
-            for number, (name, tensor) in enumerate(given):
-                other = kept.get(f"in.{number}")
-                if other is not None and name.partition("[")[0] not in call.schema.write_only:
-                    _become(tensor, other)
+            for number, (name, tensor) in enumerate(inputs):
+                replacement = kept.get(f"in.{number}")
+                if replacement is not None and name.partition("[")[0] not in call.schema.write_only:
+                    _become(tensor, replacement)
             if call.generator is not None and "state" in kept:
                 call.generator.set_state(kept["state"])
-        # Numbers come from Python and stay; what they lead to is replaced.
+        # Numbers come from Python and stay, without counting as evidence: the results that they lead to are replaced.
         call.floats = [0.0] * len(call.floats)
 
     def graft_results(self, place: Place, made: list[torch.Tensor]) -> None:
-        """The results become the other run's."""
+        """Give the operation, where it is grafted, the results that the other run had."""
         kept = self._grafted(place)
         if kept is not None:
             with unobserved():

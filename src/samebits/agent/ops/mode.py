@@ -1,6 +1,6 @@
-"""One dispatch mode that writes down every operation of a window of steps.
+"""The dispatch mode that records every operation of a window of steps.
 
-What it must never do: change bits, draw, wait for a device once per tensor, or keep a tensor alive.
+It must never change bits, draw random numbers, wait for a device once per tensor, or keep a tensor alive.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._forms: dict[tuple[object, ...], CallForm] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], int, Pending]] = []
-        # Autograd works with a thread for each accelerator.
+        # Autograd has a thread for each accelerator.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
-        # Threads into which a batch of a worker process is just coming.
+        # Threads that are receiving a batch from a worker process right now.
         self._arriving: set[int] = set()
         self._devices: set[int] = set()
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """torch.compile works as if this mode were not there; what it made is one invisible step to us."""
+        """Have torch.compile work as if this mode were not there; what it compiled is one invisible step to us."""
         return True
 
-    # What older versions of torch ask.
+    # The name that older versions of torch look for.
     is_infra_mode = ignore_compile_internals
 
     # ---- the window
 
     def begin_step(self, step: int) -> None:
-        """Turn on or off, as this step asks for."""
+        """Turn the mode on or off, as the window says for this step."""
         wanted = self.spec.first <= step and (self.spec.last is None or step <= self.spec.last)
         if wanted and not self.is_on:
             self.sheet.begin_at(step)
@@ -93,26 +93,26 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._switch_off()
 
     def end_step(self) -> None:
-        """The step is over; its operations go to disk."""
+        """End the step, and write its operations to disk."""
         if self.is_on:
             self._settle()
             self.sheet.begin_at(self.sheet.step + 1)
             self.write()
 
     def write(self) -> None:
-        """Everything that waits goes to disk."""
+        """Write all operations that wait to disk."""
         self._settle()
         if not self.sheet.is_empty:
             self.sheet.write(self.log.opened())
 
     def _switch_on(self) -> None:
-        # Batches come in the order in which workers are done: what puts them together here is no part of the training.
+        # Batches come in the order in which workers finish: operations that rebuild them are no part of the training.
         self._unlisten = listen(_Workers, "_try_get_data", self._arrives, self._arrived, self._arrived)
         self.is_on = True
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def module_passes(self, module: torch.nn.Module, begins: bool) -> None:
-        """The forward of a module begins, or is over."""
+        """Follow a module's forward, which begins or is over."""
         if self.is_on:
             self._safely(self.places.module_called if begins else self.places.module_returned, module)
 
@@ -136,7 +136,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 _push_mode(mode)
 
     def close(self, writes: bool = True) -> None:
-        """No more operations; those of a step that was not finished are written too, but not by a forked child."""
+        """Stop recording; write the operations of an unfinished step, too, unless this is a forked child."""
         if self.is_on:
             self._switch_off()
             if writes and not self.log.broken:
@@ -151,7 +151,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # Somebody traces with fake or functional tensors: no bits are made.
                 return func(*args, **kwargs)
             if types and any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
-                # A class with a dispatch of its own (DTensor, a fake tensor): what it calls inside comes by here again.
+                # A class with a dispatch of its own (DTensor, a fake tensor): operations that it calls come here again.
                 return NotImplemented
             schema = schema_of(func)
             if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
@@ -167,7 +167,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
 
     def _safely(self, action: Callable[..., T], *args: object) -> T | None:
-        """A mistake of ours must not end the user's run: the recording ends instead, and says why."""
+        """Do the action. A mistake of ours must not end the user's run: it ends the recording, and is noted."""
         try:
             with self._lock:
                 return action(*args)
@@ -176,16 +176,16 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
 
     def _must_pass(self, schema: OpSchema, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
-        """Whether an operation goes into a CUDA graph, or comes from a thread in unknown order."""
+        """Whether an operation is not recorded: it goes into a CUDA graph, or comes from a thread in unknown order."""
         if is_captured():
             self._unseen("operations captured in a CUDA graph")
             return True
         if threading.get_ident() == self._thread:
             return False
         with self._lock:
-            # Backward threads of several devices run side by side, in another order in every run: the first device's
-            # operations are recorded, and what the others write is as good as written by somebody else.
-            if (own := current_index()) == min(self._devices, default=own):
+            # Backward threads of several devices run side by side, in an order that differs between runs: operations of
+            # the first device are recorded, and what operations of other devices write has an unknown producer.
+            if (device := current_index()) == min(self._devices, default=device):
                 return False
             for name, value in (*zip(schema.arguments, args, strict=False), *kwargs.items()):
                 for tensor in flat_tensors(value) if name in schema.writes else ():
@@ -203,8 +203,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call.form = form
         call.place = self.places.place_of(schema.short, bool(form.writes), sys._getframe(2).f_back)
         call.generator = _generator(call) if schema.is_random else None
-        is_close = not self.capture.is_idle
-        if is_close:
+        captures = not self.capture.is_idle
+        if captures:
             self.capture.graft_inputs(self._place, call)
         tensors = call.tensors
         read = [at for at in form.reads if _has_bits(tensors[at]) and not self._is_only_written(form, at, tensors[at])]
@@ -217,15 +217,15 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             call.read += ("generator",)
             call.evidence.append(digest_of_state(call.generator))
         call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
-        call.taken = self.capture.begin(self._place, call, self.producers) if is_close else None
+        call.taken = self.capture.begin(self._place, call, self.producers) if captures else None
         return call
 
     def _is_only_written(self, form: CallForm, at: int, tensor: torch.Tensor) -> bool:
-        """Of a custom operation nothing is known, but for memory that was never written."""
+        """Whether a custom operation cannot read what it writes to: only known for memory that was never written."""
         return not form.schema.is_builtin and at in form.writes and self.producers.of(tensor)[1]
 
     def _digest(self, tensors: list[torch.Tensor], evidence: list[int]) -> None:
-        """Add their evidence; from an accelerator many come over together, and zeros stand for them until then."""
+        """Add the evidence of tensors; digests on accelerators are fetched many at a time, and are zeros until then."""
         if all(map(_is_cpu, tensors)):
             evidence += map(self._evidence_of, tensors)
             return
@@ -235,10 +235,10 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         evidence += [0] * len(tensors)
 
     def _settle(self) -> None:
-        """Fetch the digests that wait, and pass on the operations that waited for them."""
-        found = results([some for _, _, some in self._waiting])
-        for (evidence, start, _), own in zip(self._waiting, found, strict=True):
-            evidence[start : start + len(own)] = own
+        """Fetch the digests that lie on accelerators, and pass on the operations that waited for them."""
+        fetched = results([part for _, _, part in self._waiting])
+        for (evidence, start, _), digests in zip(self._waiting, fetched, strict=True):
+            evidence[start : start + len(digests)] = digests
         self._waiting, rows, self._rows = [], self._rows, []
         for kind, evidence in rows:
             if self.capture.follows:
@@ -272,7 +272,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = (call.place, call.read, names)
         kind = form.kinds.get(key)
         if kind is None:
-            ins = tuple([one if isinstance(one, str) else form.names[one] for one in call.read])
+            ins = tuple([item if isinstance(item, str) else form.names[item] for item in call.read])
             kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
         self._digest(tensors, evidence)
         if call.taken is not None and self.capture.keeps(self._place):
@@ -289,12 +289,12 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _made_by(form: CallForm, given: list[torch.Tensor], result: object) -> _Named:
-    """What a call wrote, with names: arguments that it changed, and new tensors."""
+    """Return the tensors that a call wrote, with names: arguments that it changed, and new tensors."""
     made = [given[at] for at in form.writes]
     if len(made) == 1 and result is made[0]:
         return form.written, made
-    known = set(map(id, made))
-    fresh = [tensor for tensor in flat_tensors(result) if id(tensor) not in known]
+    changed = set(map(id, made))
+    fresh = [tensor for tensor in flat_tensors(result) if id(tensor) not in changed]
     names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
     return form.written + names, made + fresh
 
@@ -306,9 +306,9 @@ def _without(names: tuple[str, ...], tensors: list[torch.Tensor], others: list[o
 
 
 def _spare_dynamo(mode: type) -> None:
-    """Let dynamo pass by the mode's calls by a mark on their code, which costs nothing, not by torch's wrapper of them.
+    """Have dynamo skip calls of the mode by a mark on their code, which costs nothing, and not by torch's wrapper.
 
-    The wrapper takes 3 µs a call, and loads all of dynamo at the first. Versions of torch that mark otherwise keep it.
+    The wrapper takes 3 µs a call, and the first call loads all of dynamo. It stays where torch marks code differently.
     """
     try:
         from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
@@ -323,17 +323,17 @@ _spare_dynamo(OpRecorder)
 
 
 def _has_bits(tensor: torch.Tensor) -> bool:
-    """`is_evidence`, with a short way for what is on the CPU and nothing special."""
+    """Whether `is_evidence` holds, with a shortcut for plain tensors on the CPU."""
     if type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is _STRIDED:
-        with suppress(RuntimeError):  # what wraps another tensor has no address
+        with suppress(RuntimeError):  # a tensor that wraps another has no address
             return tensor.data_ptr() >= LOW_ADDRESS or not tensor.numel() or is_evidence(tensor)
     return is_evidence(tensor)
 
 
 def _is_compiled(frame: FrameType | None) -> bool:
-    """Whether code that torch.compile has generated is at work, whatever it calls: kernels, and trials of kernels.
+    """Whether code that torch.compile generated is running, or what it calls: kernels, and trials of kernels.
 
-    What is between two such calls is not seen, and while a CUDA graph is being prepared there nothing else may
+    What happens between two such calls is not seen, and while a CUDA graph is being prepared there nothing else may
     hold memory of its pool (torch/_inductor/cudagraph_trees.py: check_memory_pool).
     """
     if _GENERATED_IS_CALLED_BY not in sys.modules:
@@ -350,12 +350,12 @@ def _may_return_early(position: int, args: tuple[object, ...], kwargs: dict[str,
 
 
 def _comes_to_the_host(given: list[torch.Tensor], made: list[torch.Tensor]) -> bool:
-    """Whether something is copied from an accelerator: its bits are there once the copy was waited for."""
+    """Whether something is copied from an accelerator to the host: its bits are there when the copy was waited for."""
     return any(tensor.is_cpu for tensor in made) and not all(tensor.is_cpu for tensor in given)
 
 
 def _generator(call: Call) -> torch.Generator | None:
-    """The one that a random operation is about to draw from."""
+    """Return the generator that a random operation is about to draw from."""
     if call.generator is not None:
         return call.generator
     device = call.kwargs.get("device") or (call.tensors[0].device if call.tensors else "cpu")

@@ -1,7 +1,7 @@
 """The operands of one operation on disk: everything that is needed to call it again, anywhere.
 
-`rank0.step3.op1482.json` holds the call, `….safetensors` beside it the bytes: what it was called with as `in.0`,
-`in.1` …, what it made as `out.0` …. A tensor is kept with its strides, because kernels are chosen by them.
+`rank0.step3.op1482.json` holds the call, `….safetensors` next to it the bytes: arguments as `in.0`, `in.1` …, results
+as `out.0` …. A tensor is kept with its strides, because kernels are chosen by them.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from samebits.rng.digests import default_generator
 from samebits.runfolder.ops import OpRow, operands_name
 from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
 
-# How often a custom operation is called again.
+# How many times a custom operation is called again.
 CALLS = 20
-# Switches that no factor needs, because programs hardly ever touch them.
+# Switches that no factor covers, because programs hardly ever touch them.
 _LIBRARIES = ("backends.mkldnn.enabled", "backends.cudnn.enabled")
 
 
 class Operands:
-    """One call, taken apart before it is made: what it is called with, who wrote that last, and what it reads.
+    """One call, taken apart before it is made: its arguments, the operations that wrote them last, and its evidence.
 
     Arguments that the call will change are copied now.
 
     Args:
-        known: who wrote to which memory last.
-        is_asked_for: it will be kept, whatever it makes; a custom operation is then called again, here.
+        known: which operation wrote to which memory last.
+        is_asked_for: the call will be kept, whatever it makes; a custom operation is then called again in this process.
     """
 
     def __init__(self, call: Call, known: Producers, is_asked_for: bool) -> None:
@@ -47,7 +47,7 @@ class Operands:
         self.state = None if generator is None else generator.get_state()
         self.drawn_on = "" if generator is None else str(generator.device)
         self.producers = _producers(call, known)
-        # Evidence of what it reads and does not write.
+        # Evidence of what the call reads and does not write.
         self.before = _evidence_of_read(call)
         can_repeat = is_asked_for and not schema.is_builtin and not schema.writes
         self._again = partial(call.func, *call.args, **call.kwargs) if can_repeat else None
@@ -56,7 +56,7 @@ class Operands:
         self.labels: list[str] = []
         self._numbers: dict[int, int] = {}
         given = [*zip(schema.arguments, call.args, strict=False), *call.kwargs.items()]
-        # A tensor that is read as one argument and written as another is one tensor.
+        # By identity: a tensor may be read as one argument and written as another.
         self._copied = {id(t) for name, value in given if name in schema.writes for t in flat_tensors(value)}
         self.arguments = [self._encoded(value, name) for name, value in given[: len(call.args)]]
         self.keywords = {name: self._encoded(value, name) for name, value in call.kwargs.items()}
@@ -87,7 +87,7 @@ class Operands:
         return {"unknown": repr(value)}
 
     def keep(self, folder: Path, rank: int, call: Call, row: OpRow, results: list[torch.Tensor]) -> None:
-        """Write the call and its results; what was there before is replaced."""
+        """Write the call and its results to the folder; files of an earlier call there are replaced."""
         schema, after = call.schema, _evidence_of_read(call)
         content: dict[str, object] = {
             "kind": json.loads(row.kind.as_json()),
@@ -97,7 +97,7 @@ class Operands:
             "write_only": sorted(schema.write_only),
             "written": [i for i, label in enumerate(self.labels) if label.partition("[")[0] in schema.writes],
             "producers": self.producers,
-            "changed_meanwhile": [name for name, found in self.before.items() if after.get(name) != found],
+            "changed_meanwhile": [name for name, evidence in self.before.items() if after.get(name) != evidence],
             "shared": [name for name, tensor in call.named if lies_in_shared_memory(tensor)],
             "called_again": None if self._again is None else _called_again(self._again, call.tensors),
         }
@@ -112,7 +112,7 @@ class Operands:
         if self.state is not None:
             kept.append(("state", self.state))
         evident = [(label, tensor) for label, tensor in kept if is_evidence(tensor)]
-        # Of what was copied, how the original lay, and where.
+        # Of a copied tensor, the strides and the device of the original.
         views = {label: _look(tensor) for label, tensor in evident}
         views |= {f"in.{i}": look for i, look in enumerate(self.views) if look is not None and f"in.{i}" in views}
         content = {
@@ -132,7 +132,7 @@ class Operands:
 
 
 def read_kept_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors kept with such a file: `in.0` …, `out.0` … and `state`."""
+    """Return the tensors that were kept with such a file: `in.0` …, `out.0` … and `state`."""
     return {label: _tensor(kept) for label, kept in read_tensors(path.with_suffix(".safetensors")).items()}
 
 
@@ -144,12 +144,12 @@ def _tensor(kept: Kept) -> torch.Tensor:
 
 
 def _sha256(tensors: list[torch.Tensor]) -> str:
-    """Of dtype, shape and every bit, as the reproducer computes it."""
-    found = hashlib.sha256()
+    """Return the SHA-256 of dtypes, shapes and every bit, as the reproducer computes it."""
+    sha256 = hashlib.sha256()
     for tensor in tensors:
-        found.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
-        found.update(bytes_of(tensor))
-    return found.hexdigest()
+        sha256.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+        sha256.update(bytes_of(tensor))
+    return sha256.hexdigest()
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -157,8 +157,8 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
         plain = tensor.detach()
         if plain.layout is not torch.strided or 0 in plain.stride():
             return plain.clone()
-        # As it lies: `clone` makes dense what is not. To the host, where it goes anyway: a fused step writes to all
-        # that an optimizer holds, and a device has no room for that twice.
+        # With its strides: `clone` makes dense what is not. To the host, where it goes anyway: a fused step writes to
+        # all that an optimizer holds, and a device has no room for that twice.
         copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device="cpu")
         return copy.copy_(plain)
 
@@ -177,9 +177,9 @@ def _look(tensor: torch.Tensor) -> dict[str, object]:
 
 
 def _settings() -> dict[str, object]:
-    """What chooses kernels, as every factor says it is in effect."""
-    own = {name: value for factor in CATALOG for name, value in factor.kernel_settings(torch).items()}
-    return {**attributes(torch, *_LIBRARIES), **own}
+    """Return the settings that choose kernels, as every factor finds them in effect."""
+    settings = {name: value for factor in CATALOG for name, value in factor.kernel_settings(torch).items()}
+    return {**attributes(torch, *_LIBRARIES), **settings}
 
 
 def _environment() -> dict[str, str]:
@@ -188,9 +188,9 @@ def _environment() -> dict[str, str]:
 
 
 def _evidence_of_read(call: Call) -> dict[str, int]:
-    """Of each input on the CPU that the call does not write to: a change meanwhile comes from elsewhere.
+    """Return evidence of each input on the CPU that the call does not write to: if it changes, somebody else wrote it.
 
-    Custom operations may write where their schema does not say, and collectives write when they please.
+    Empty for custom operations, which may write where their schema does not say, and collectives, which write any time.
     """
     schema = call.schema
     if not schema.is_builtin or schema.is_collective or schema.is_view or schema.is_uninitialized:
@@ -209,27 +209,27 @@ def _memory_of(tensor: torch.Tensor) -> int:
 
 
 def _producers(call: Call, known: Producers) -> dict[str, object]:
-    """For each input, the operation that wrote its memory last, as plain data."""
+    """Return, for each input, the operation that wrote its memory last, as plain data."""
     producers = {name: (*known.of(tensor), stream_number(tensor.device)) for name, tensor in call.named}
-    return {name: _producer_entry(*found) for name, found in producers.items() if found[0] is not None}
+    return {name: _producer_entry(*origin) for name, origin in producers.items() if origin[0] is not None}
 
 
 def _producer_entry(producer: Any, is_uninitialized: bool, stream: int) -> dict[str, object]:
-    step, index, op, place, own_stream = producer
+    step, index, op, place, producer_stream = producer
     path, line, function = place.line
-    where = {"module": place.module, "path": path, "line": line, "function": function}
-    how = {"uninitialized": is_uninitialized, "other_stream": own_stream != stream}
-    return {"step": step, "index": index, "op": op, **where, **how}
+    location = {"module": place.module, "path": path, "line": line, "function": function}
+    flags = {"uninitialized": is_uninitialized, "other_stream": producer_stream != stream}
+    return {"step": step, "index": index, "op": op, **location, **flags}
 
 
 def _called_again(again: Callable[[], object], tensors: list[torch.Tensor]) -> dict[str, int]:
-    """How many different results an operation gives that only this program knows; its draws are taken back."""
+    """Call a custom operation many times, always from the same generator state, and count its different results."""
     devices = dict.fromkeys([torch.device("cpu"), *(tensor.device for tensor in tensors)])
     generators = [generator for device in devices if (generator := default_generator(device)) is not None]
     states = [(generator, generator.get_state()) for generator in generators]
-    found = set()
+    outcomes = set()
     for _ in range(CALLS):
         for generator, state in states:
             generator.set_state(state)
-        found.add(tuple(digests(flat_tensors(again()))))
-    return {"calls": CALLS, "results": len(found)}
+        outcomes.add(tuple(digests(flat_tensors(again()))))
+    return {"calls": CALLS, "results": len(outcomes)}

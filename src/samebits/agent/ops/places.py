@@ -18,7 +18,7 @@ from samebits.runfolder.ops import Pass
 
 # Above this frame lies the caller of backward; below it, what autograd itself calls.
 _ENGINE: CodeType | None = getattr(getattr(graph, "_engine_run_backward", None), "__code__", None)
-# Nodes between two operations that made none of their own operations known; more than that is another thread's doing.
+# So many nodes made between two operations belong to one of them; if there are more, another thread made them.
 _MAX_GAP = 64
 _MAX_NODES = 1 << 18
 
@@ -49,13 +49,13 @@ class Places:
     """Follows modules and autograd nodes as they come."""
 
     def __init__(self) -> None:
-        # A step of an optimizer is under way.
+        # Whether a step of an optimizer is under way.
         self.is_stepping = False
         # Modules whose forward is under way: id and path.
         self._stack: list[tuple[int, str]] = []
-        # What modules and parameters are called.
+        # The names of modules and parameters.
         self._names: MutableMapping[object, str] = WeakIdKeyDictionary()
-        # Every thread numbers the nodes that it makes from 0 (c10/core: SequenceNumber).
+        # By thread and number of the node: every thread numbers its nodes from 0 (c10/core: SequenceNumber).
         self._forward: dict[tuple[int, int], _Forward] = {}
         self._thread = get_ident()
         self._last_node: dict[int, int] = {self._thread: _next_node()}
@@ -68,7 +68,7 @@ class Places:
         self._stack.append((id(module), self._name_of(module)))
 
     def module_returned(self, module: object) -> None:
-        # A forward that was left by an exception may have skipped this call for modules inside.
+        # Where an exception left a forward, modules inside may never have come here.
         if any(number == id(module) for number, _ in self._stack):
             while self._stack.pop()[0] != id(module):
                 pass
@@ -83,11 +83,11 @@ class Places:
     # ---- operations
 
     def backward_called(self, caller: FrameType | None) -> None:
-        """A backward begins, which an accelerator's operations are called for by a thread without any line."""
+        """Note the line that calls a backward: the thread that calls an accelerator's operations for it has no line."""
         self._backward_line = _line(caller, None) or NOWHERE
 
     def place_of(self, short: str, writes: bool, caller: FrameType | None) -> OpPlace:
-        """Of the operation called `short` that a frame calls right now."""
+        """Return the place of the operation called `short`, which the frame `caller` calls right now."""
         node = _current_node()
         if node is None:
             return self._in_forward(short, writes, caller)
@@ -98,12 +98,12 @@ class Places:
             place = OpPlace("backward", inside or forward.module, _line(caller, _ENGINE) or forward.line, forward.op)
         else:
             place = self._without_forward(node, inside, _line(caller, None) or self._backward_line)
-        # A recomputed forward and a backward that is differentiated in its turn make nodes, too.
+        # A recomputed forward, and a backward that is itself differentiated, make nodes, too.
         self._note_nodes(short, place.module, place.line, writes)
         return place
 
     def _maker(self, caller: FrameType | None) -> int | None:
-        """The thread that made the nodes whose backward runs here; None if that is unknown.
+        """Return the thread that made the nodes whose backward runs here; None if it is unknown.
 
         On the CPU a backward runs in the thread that calls it, until it is nested so deeply that the engine goes on in
         a thread of its own. An accelerator has a thread for it, and a backward within the backward stays there.
@@ -129,25 +129,25 @@ class Places:
         return OpPlace("forward" if module or makes_node else "none", module, line, "")
 
     def _note_nodes(self, op: str, module: str, line: Line, writes: bool) -> bool:
-        """Remember which nodes are this operation's: those made since the one before it."""
+        """Assign the nodes made since the operation before to this operation; return whether there are any."""
         following: int = _next_node()
         thread = get_ident()
-        made = following - self._last_node.get(thread, max(0, following - 1))
-        if made > 0:
+        count = following - self._last_node.get(thread, max(0, following - 1))
+        if count > 0:
             self._last_node[thread] = following
             if len(self._forward) > _MAX_NODES:
                 self._forward.clear()
             forward = self._forward[thread, following - 1] = _Forward(op, module, line)
-            # An in-place operation on a view makes one more node after it was done.
+            # An in-place operation on a view makes one more node after it is done.
             gap = self._before.get(thread) or forward
-            for number in range(following - min(made, _MAX_GAP), following - 1):
+            for number in range(following - min(count, _MAX_GAP), following - 1):
                 self._forward[thread, number] = gap
         self._before[thread] = _Forward(op, module, line) if writes else None
-        return made > 0
+        return count > 0
 
 
 def _is_below_engine(frame: FrameType | None) -> bool:
-    """Whether this thread has called a backward, and is in it."""
+    """Whether this thread has called a backward, and is inside it."""
     while frame is not None:
         if frame.f_code is _ENGINE:
             return True
@@ -156,13 +156,13 @@ def _is_below_engine(frame: FrameType | None) -> bool:
 
 
 def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
-    """The user's line nearest to `frame`, looking no further than a frame that runs `stop`."""
+    """Return the user's line nearest to `frame`, looking no further than a frame that runs `stop`; None without one."""
     while frame is not None:
         code = frame.f_code
         if code is stop:
             return None
         path = code.co_filename
-        # Asked for every frame below every operation: libraries' files are known here without another call.
+        # This runs for every frame below every operation, so files of libraries are remembered to spare a call.
         if path not in _library_files:
             if is_user_file(path):
                 return path, frame.f_lineno, getattr(code, "co_qualname", code.co_name)
@@ -173,7 +173,7 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
 
 
 def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:
-    """The outermost module that holds this one, under the name it has where it is called from."""
+    """Return the outermost module that holds this one, and the name that it has where it is called from."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         if is_user_file(frame.f_code.co_filename):
@@ -185,7 +185,7 @@ def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[torch.nn.Module, str
 
 
 def _modules_in(frame: FrameType) -> Iterator[tuple[str, torch.nn.Module]]:
-    # Values that are asked for nothing: a property or a lazy attribute of the user's must not run for our sake.
+    # Attributes are read from dictionaries only: no property or lazy attribute of the user's must run for our sake.
     for name, value in [*frame.f_locals.items(), *frame.f_globals.items()]:
         if isinstance(value, torch.nn.Module):
             yield name, value

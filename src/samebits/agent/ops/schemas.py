@@ -1,4 +1,4 @@
-"""What the schema of an operation says, and what some schemas keep to themselves."""
+"""What the schema of an operation says, and what some schemas leave out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 
 from samebits.runfolder.ops import BUILTIN
 
-# They make memory without writing to it: what it holds is no result.
+# Operations that make memory without writing to it: what it holds is no result.
 _UNINITIALIZED = ("empty", "new_empty", "resize", "_empty", "_efficientzerotensor")
-# They write to their first argument without reading it.
+# Operations that write to their first argument without reading it.
 _WRITE_ONLY = {
     f"aten::{name}"
     for name in (
@@ -18,8 +18,8 @@ _WRITE_ONLY = {
         *("cauchy_", "log_normal_", "_foreach_copy_", "_foreach_zero_"),
     )
 }
-# Views that do not say so. `set_` makes its tensor a look at another memory: what is there is read by its user,
-# and may never have been written before. So does cuDNN with the weights of its recurrent nets, before they have values
+# Views whose schema does not say so. `set_` makes its tensor a view of other memory, which may never have been written:
+# only those who use the tensor read it. So does cuDNN with the weights of its recurrent nets, before they have values
 # (torch/nn/modules/rnn.py: RNNBase.__init__).
 _VIEWS = {
     "aten::_unsafe_view",
@@ -28,16 +28,16 @@ _VIEWS = {
     "aten::set_",
     "aten::_cudnn_rnn_flatten_weight",
 }
-# Running statistics, updated in place behind a schema that says nothing of it.
+# Running statistics, which are updated in place although the schema does not say so.
 _HIDDEN_WRITES = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
 # Results, by position, that may be memory that was never written: what kernels keep for their backward. Without
-# dropout the seeds of attention stay as they were made (flash_api.cpp: mha_fwd; attention.cu:
-# _efficient_attention_forward; cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing of the space
-# they reserve (cudnn/RNN.cpp: _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
+# dropout the seeds of attention are never written (flash_api.cpp: mha_fwd; attention.cu:
+# _efficient_attention_forward; cudnn/MHA.cpp: run_cudnn_SDP_fprop); cuDNN and MIOpen promise nothing about the
+# space that they reserve (cudnn/RNN.cpp: _cudnn_rnn; cudnn/BatchNorm.cpp: cudnn_batch_norm).
 _SCRATCH_RESULTS = {
     "aten::_flash_attention_forward": (2, 3),
     "aten::_scaled_dot_product_flash_attention": (6, 7),
@@ -55,39 +55,39 @@ _SCRATCH_RESULTS = {
     "flash_attn::_flash_attn_forward": (3,),
     "flash_attn::_flash_attn_varlen_forward": (3,),
 }
-# Arguments through which those come back.
+# Arguments by which these results are given to the backward.
 _SCRATCH_ARGUMENTS = {"rng_state", "unused", "philox_seed", "philox_offset", "reserve", "reserveSpace"}
-# They make no bits and consume none: profiler marks, questions about sizes, wrapping of what Python made.
+# Operations that neither make nor read bits: profiler marks, questions about sizes, wrapping of Python values.
 _SILENT = ("profiler::", "prim::", "aten::sym_", "aten::is_", "aten::_has_compatible", "aten::record_stream")
-# The same tensor under another name; autograd does so with every gradient that it keeps.
+# Operations that only give a tensor another name; autograd calls them for every gradient that it keeps.
 _ONLY_NAMES = ("aten::detach", "aten::alias")
 
 
 @dataclass(frozen=True)
 class OpSchema:
-    """One overload, as far as recording it needs to know."""
+    """What recording needs to know of one overload."""
 
     name: str  # `aten::add_.Tensor`; the default overload has no suffix
     short: str  # `add_`
-    arguments: tuple[str, ...]  # their names, in the order of positions
-    writes: frozenset[str]  # those that it changes
-    write_only: frozenset[str]  # those that it changes without reading them
-    is_view: bool  # its results are other looks at its input
+    arguments: tuple[str, ...]  # names of all arguments, in the order of positions
+    writes: frozenset[str]  # arguments that it changes
+    write_only: frozenset[str]  # arguments that it changes without reading them
+    is_view: bool  # its results are views of its input
     is_random: bool  # it draws from a generator
     is_uninitialized: bool  # its results hold no values yet
-    is_collective: bool  # its results are there only once somebody waits for them
+    is_collective: bool  # its results are complete only after somebody waited for them
     is_silent: bool  # nothing to record
     is_builtin: bool  # torch itself has it, so it can be replayed in another process
     scratch: tuple[int, ...]  # results, by position, that may be memory that was never written: never compared
-    non_blocking: int | None  # position of the argument that has it return before it is done; None if there is none
+    non_blocking: int | None  # position of the argument that lets it return before it is done; None if it has none
 
 
-# By the id of an operation, with the operation: its own hash is computed in Python.
+# By id of the operation, which is kept with it: an operation's own hash is slow, being computed in Python.
 _met: dict[int, tuple[object, OpSchema]] = {}
 
 
 def schema_of(func: torch._ops.OpOverload) -> OpSchema:
-    """What there is to know of `torch.ops.aten.add.Tensor`."""
+    """Return what recording needs to know of an overload such as `torch.ops.aten.add.Tensor`."""
     met = _met.get(id(func))
     if met is None:
         met = _met[id(func)] = func, _read_schema(func)
@@ -115,7 +115,7 @@ def _read_schema(func: torch._ops.OpOverload) -> OpSchema:
     collective = base.startswith(("c10d::", "_c10d_functional::", "_c10d_functional_autograd::", "fsdp::"))
     collective = collective and short not in ("wait_tensor", "split_with_sizes_copy", "chunk_cat", "all_gather_copy_in")
     if collective and base.startswith("c10d::"):
-        # Their schemas name no writes at all; what is called an output holds nothing before.
+        # Their schemas name no writes; an argument that is called an output holds nothing before the call.
         writes.update(name for name in names if "tensor" in name or name in ("output", "input"))
         write_only.update(name for name in names if "output" in name or (short.startswith("recv") and "tensor" in name))
     aliases = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)

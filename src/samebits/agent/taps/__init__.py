@@ -1,1 +1,1 @@
-"""One tap for each library: what it does, as events. Taps know neither recorder nor rows."""
+"""One tap for each library, which reports what the library does as events. Taps know neither recorder nor rows."""

@@ -1,4 +1,4 @@
-"""Autograd: `backward`, `torch.autograd.grad` and forward-mode derivatives."""
+"""The tap of autograd: `backward`, `torch.autograd.grad` and forward-mode derivatives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samebits.agent.taps.listening import listen
 
 
 def install(stack: ExitStack, tell: Tell) -> None:
-    """Tell of everything that computes gradients."""
+    """Report everything that computes gradients."""
 
     def failed(*_: object) -> None:
         tell(Event.BACKWARD_FAILED)

@@ -1,10 +1,10 @@
-"""Files that a run asks for and writes: what it would find if it were made again, and what it reaches outside its copy.
+"""The tap of files: what a run looks for, what it leaves to the next run, and what it reaches outside its copy.
 
-A path that was asked for and is written later is noted with both lines: the next run may do something else there. What
-is written outside the working folder, and ports, are noted, since no copy keeps them from other runs.
+A path that was looked for and is written later is noted with both lines: the next run may behave differently there.
+Ports, and files written outside the working folder, are noted, since no copy keeps them from other runs.
 
-Heard of are Python's audit events, and what torch, safetensors (`agent.taps.saving`) and HDF5 (`agent.taps.hdf5`) open
-in C. What is the user's own stays as it is (`agent.taps.keeping`).
+Sources are Python's audit events, and the files that torch, safetensors (`agent.taps.saving`) and HDF5
+(`agent.taps.hdf5`) open in C. Files of the user's stay unchanged (`agent.taps.keeping`).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from samebits.runfolder.notes import Carried, Journal, Reached, Wrote
 from samebits.workspace.place import Place, is_in
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
-# The file begins anew, whatever was there.
+# The file begins empty, whatever was there.
 _ANEW = os.O_TRUNC | os.O_EXCL
-# Not the script's own: the system's, what Python makes of source files, and compilers' caches, which are distinguished
-# from their own source.
+# Paths that are not the script's own: of the system, of Python's compiled source files, and of compilers' caches, which
+# are named by their source.
 _ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 _SHARED_MEMORY = "/dev/shm/"
 _MADE_UP, _WITHOUT_NAME = ("psm_", "pym-", "torch_", "sem."), " (deleted)"
 _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.sep}site-packages{os.sep}")
-# Of more paths nobody remembers whether they were asked for; and of more of either sort nothing is noted.
+# So many paths that the run looked for are remembered; and so many notes of either sort are written.
 _MOST_ASKED, MOST_NOTES = 10_000, 1_000
 
-# Files whose content was looked into as it was saved.
+# Files whose content was digested as it was saved.
 looked_into: set[str] = set()
 _watching: list[FilesWatched] = []
 
@@ -48,15 +48,15 @@ _watching: list[FilesWatched] = []
 class _ThreadActivity(threading.local):
     """What a thread is doing."""
 
-    is_busy = False  # it notes what it saw, and opens files of samebits' own
+    is_busy = False  # it runs code of this tap, which opens files, too
 
     def __init__(self) -> None:
-        # Of functions that save or load: whether the content is looked into, and what is told of it.
+        # Calls under way that save or load: whether the content is digested, and the `Passage` to report.
         self.calls: list[tuple[bool, object]] = []
 
     @property
     def is_saving(self) -> bool:
-        """Whether it is in a function that saves, which opens files of its own."""
+        """Whether the thread is in a function that saves, which opens files itself."""
         return any(is_saving for is_saving, _ in self.calls)
 
 
@@ -64,10 +64,10 @@ activity = _ThreadActivity()
 
 
 def look_into(path: str, is_opened: bool) -> bool:
-    """A library is about to write a file whose content is looked into, past Python where it opens it itself.
+    """Note that a library is about to write a file whose content is digested, and that Python opened if `is_opened`.
 
-    True where it is made before the first step after something was not there: a run that finds it makes none, so it is
-    what the script is going to work with, and no product of the training.
+    True where the file is made before the first step, after something was missing: a run that finds it makes none, so
+    it is what the script is going to work with, and no product of the training.
     """
     if not path:
         return False
@@ -79,7 +79,7 @@ def look_into(path: str, is_opened: bool) -> bool:
 
 
 def writes(path: str) -> None:
-    """A library is about to write a file past Python; OSError where that would change the user's own."""
+    """Note that a library is about to write a file without Python; OSError where that would change the user's own."""
     for watched in _watching:
         watched.heard("samebits.writes", (path,))
 
@@ -87,24 +87,24 @@ def writes(path: str) -> None:
 class FilesWatched:
     """Watches what this process does with files, from now on until it ends.
 
-    Of a run without a home no other run looks, and only files count that nobody looks into. A run that `is_later`
-    begins in what an earlier one has left, so whatever it reads is noted.
+    If the place has no `home`, no other run looks there, and only files count whose content nobody digests. A run that
+    `is_later` begins in what an earlier run has left, so whatever it reads is noted.
     """
 
     def __init__(self, journal: Journal, place: Place, is_later: bool) -> None:
         self._journal, self._place, self._is_later = journal, place, is_later
-        # A run may do there as it likes: no other run looks.
-        own = (place.seen_home or place.home, place.temporary, place.files)
-        self._own = tuple(one + os.sep for one in own if one)
+        # Folders in which a run may do as it likes, since no other run looks there.
+        folders = (place.seen_home or place.home, place.temporary, place.files)
+        self._own = tuple(folder + os.sep for folder in folders if folder)
         self._exists = os.path.lexists
         # How many steps were done; 0 before anybody counts them.
         self.steps: Callable[[], int] = lambda: 0
         self.misses_something = False
-        # Files that the program's own lines opened to write to since somebody counts.
+        # Files that the program's own lines opened to write to since recording began; None before that.
         self._opened_to_write: dict[str, None] | None = None
         self._unnamed = (str(journal.folder) + os.sep, "/dev/", "/proc/")
         self._asked: dict[str, tuple[str, Site | None, int]] = {}
-        # Path → the line that wrote there first; and those whose content is all this run's own.
+        # Path → the line that wrote there first; and the paths whose whole content this run wrote.
         self._written: dict[str, Site | None] = {}
         self._anew, self._noted = set[str](), set[str]()
         self._outside = OutsideNoted(journal, place)
@@ -112,7 +112,7 @@ class FilesWatched:
         self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
 
     def _all_acts(self) -> dict[str, Callable[..., None]]:
-        """What each audit event does; `samebits.writes` is our own."""
+        """Return what is done at each audit event; `samebits.writes` is our own."""
         return {
             "open": self._opened,
             **dict.fromkeys(("os.listdir", "os.scandir"), self._lists),
@@ -133,7 +133,7 @@ class FilesWatched:
         }
 
     def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
-        """What acts on paths: each with the places of the path and its folder among the arguments."""
+        """Return a listener that does each act with a path; given are the positions of path and folder."""
 
         def heard(*given: Any) -> None:
             for act, at, folder_at in acts:
@@ -145,7 +145,7 @@ class FilesWatched:
         return heard
 
     def install(self) -> None:
-        """Begin."""
+        """Begin to watch."""
         sys.addaudithook(self.heard)
         if not self._place.home:
             return
@@ -157,27 +157,27 @@ class FilesWatched:
             self._watch_timer(name)
 
     def begin_recording(self, steps: Callable[[], int]) -> None:
-        """Start counting steps, and files whose content is not looked into."""
+        """Begin to count steps, and to list files that the program opens to write to."""
         self.steps, self._opened_to_write = steps, {}
 
     def unseen(self) -> list[str]:
-        """Files that were written and not looked into, as one would type them; those that are gone again are not."""
-        found = [path for path in self._opened_to_write or () if path not in looked_into and os.path.isfile(path)]
-        return [self._as_typed(path) for path in found]
+        """Return the files that were written, not digested and are still there, as one would type them."""
+        paths = [path for path in self._opened_to_write or () if path not in looked_into and os.path.isfile(path)]
+        return [self._as_typed(path) for path in paths]
 
     def _as_typed(self, path: str) -> str:
-        own = self._place.files
-        if own and is_in(path, own):
-            return "{run}" + path[len(own) :]
+        folder = self._place.files
+        if folder and is_in(path, folder):
+            return "{run}" + path[len(folder) :]
         return os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path
 
     def texts(self) -> list[str]:
-        """Files of the working folder that were there already and were read as text before the first step."""
-        found = [path for path in self._texts if path not in self._written and is_in(path, self._place.start)]
-        return [self._place.home_of(path) for path in found if os.path.isfile(path) and _is_text(path)]
+        """Return files of the working folder that were there already and were read as text before the first step."""
+        paths = [path for path in self._texts if path not in self._written and is_in(path, self._place.start)]
+        return [self._place.home_of(path) for path in paths if os.path.isfile(path) and _is_text(path)]
 
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Whatever Python says it is about to do; OSError where it would change what is the user's own."""
+        """Handle an audit event of Python's; OSError where it would change what is the user's own."""
         act = self._acts.get(event)
         if act is not None:
             self._quietly(act, *arguments)
@@ -190,7 +190,7 @@ class FilesWatched:
             act(*arguments)
         except RefusedError as error:
             raise error.args[0] from None
-        except Exception:  # what we cannot make sense of is the program's business, and goes on
+        except Exception:  # an event that we cannot make sense of is the program's business
             return
         finally:
             activity.is_busy = False
@@ -200,28 +200,28 @@ class FilesWatched:
     def _opened(self, path: object, mode: object = None, flags: int = 0, *_: object) -> None:
         full, is_writing = _absolute(path), bool(flags & _WRITING)
         self._opens_to_write(path, mode, flags)
-        # A file without a name is opened by its folder.
+        # A file without a name (O_TMPFILE) is opened by its folder.
         if full is None or (is_writing and os.path.isdir(full)):
             return
         if not flags & (_ANEW | os.O_WRONLY) and self._is_noted(full):
             self._ask("listed" if os.path.isdir(full) else "read", full)
-            # `open` says that it reads, and not that it reads text: the content tells.
+            # `open` says that it reads, but not whether it reads text: the content shows that.
             if isinstance(mode, str) and full in self._asked and len(self._texts) < MOST_NOTES and not self.steps():
                 self._texts[full] = None
         is_new = bool(flags & os.O_EXCL and flags & os.O_CREAT)
         if is_new:
             self._ask("made", full)
-        # Where it is there already, the system refuses.
+        # If the file is there already, the system refuses.
         if is_writing and not (is_new and self._exists(full)):
             self._change(full, is_anew=bool(flags & _ANEW))
 
     def _opens_to_write(self, path: object, mode: object = None, flags: int = 0, *_: object) -> None:
-        known = self._opened_to_write
-        if known is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or activity.is_saving:
+        opened = self._opened_to_write
+        if opened is None or not flags & _WRITING or not isinstance(path, str | os.PathLike) or activity.is_saving:
             return
         name = os.path.abspath(os.fsdecode(path))
-        if not name.startswith(self._unnamed) and name not in known and user_site() is not None:
-            known[name] = None
+        if not name.startswith(self._unnamed) and name not in opened and user_site() is not None:
+            opened[name] = None
 
     def _lists(self, path: object = None, *_: object) -> None:
         full = _absolute("." if path is None else path)
@@ -262,7 +262,7 @@ class FilesWatched:
             self._touches(full)
 
     def _binds(self, _: object, address: Any) -> None:
-        # Without a number or a name, the system chooses what nobody has.
+        # Without a number or a name, the system chooses a port that nobody has.
         if isinstance(address, tuple):
             if len(address) > 1 and address[1]:
                 self._reach(f"port {address[1]}")
@@ -270,24 +270,24 @@ class FilesWatched:
             self._acts["samebits.writes"](address)
 
     def _maps(self, fileno: int, *_: object) -> None:
-        # Shared memory is opened in C. Names that Python made up are nobody else's.
+        # Shared memory is opened in C. Names that Python made up are used by nobody else.
         path = os.readlink(f"/proc/self/fd/{fileno}") if fileno >= 0 else ""
         is_made_up = os.path.basename(path).startswith(_MADE_UP) or path.endswith(_WITHOUT_NAME)
         if path.startswith(_SHARED_MEMORY) and not is_made_up:
             self._reach(f"shared memory {os.path.basename(path)}")
 
-    # ---- what is made of it
+    # ---- what is noted
 
     def _is_noted(self, full: str) -> bool:
-        """Whether it matters to the script, or to other runs, what is there."""
+        """Whether what is at a path matters to the script, or to other runs."""
         is_elsewhere = full.startswith(_ELSEWHERE) and not full.startswith(_SHARED_MEMORY)
         is_own = full.startswith(self._own) and not is_in(full, self._place.root)
         is_data = not full.endswith(".pyc") and not any(part in full for part in _NOT_DATA)
         return is_data and not is_elsewhere and not is_own
 
     def _ask(self, how: str, full: str) -> None:
-        """The script looks what is there: remembered as long as it is not all its own."""
-        # What is read after somebody asked whether it is there is read at the line that matters.
+        """Remember that the script looks for a path, unless this run wrote all that is there."""
+        # If a path is tested and then read, the line that reads is the one that matters.
         is_known = full in self._asked and not (how == "read" and self._asked[full][0] == "tested")
         if is_known or full in self._anew or len(self._asked) >= _MOST_ASKED or not self._is_noted(full):
             return
@@ -298,17 +298,17 @@ class FilesWatched:
         if how == "listed" or (how != "made" and os.path.isfile(full)):
             self._outside.finds(full, site)
         if full in self._written:
-            # What was appended to has more in it than this run has written.
+            # A file that was appended to has more in it than this run has written.
             self._note(full, self._written[full])
         elif how == "read" and self._is_later:
             self._note(full, None)
         if how != "made" and not self._exists(full):
             self.misses_something = True
-            # Others may write it, unseen: programs that it starts, libraries in C.
+            # Others may write the file unseen: programs that the script starts, libraries in C.
             self._note(full, None)
 
     def _change(self, full: str, is_anew: bool = True, follows: bool = True) -> None:
-        """This run is about to change what stands there."""
+        """Note or refuse a change that this run is about to make; put a copy where a link leads to the user's file."""
         if full not in self._written:
             refuse_to_change(self._place, full, follows)
         copy_what_is_linked(self._place, full, is_anew)
@@ -329,7 +329,7 @@ class FilesWatched:
         self._note(full, self._written[full])
 
     def _note(self, full: str, wrote: Site | None) -> None:
-        """Note what was asked for there, or of the folder in which it lies, if anything was."""
+        """Note earlier looks at a path, or at the folder in which it lies, if there were any."""
         holder = os.path.dirname(full)
         for path in (full, holder):
             how, site, step = self._asked.get(path, ("", None, 0))
@@ -342,13 +342,13 @@ class FilesWatched:
                 self._journal.note(Carried(how, home_of(path), home_of(full), site, wrote, step))
 
     def _reach(self, what: str, goes_on: bool = False) -> None:
-        """Other runs would meet it, whatever folder they begin in."""
+        """Note what other runs would meet, too, whatever folder they begin in."""
         if what not in self._noted and len(self._noted) < MOST_NOTES:
             self._noted.add(what)
             self._journal.note(Reached(what, user_site(), goes_on))
 
     def _watch_questions(self, name: str) -> None:
-        """`os.path.exists` and its like say nothing of what they ask: they all come to `os.stat` or `os.lstat`."""
+        """Watch `os.stat` or `os.lstat`, which `os.path.exists` and its like call without an audit event."""
         original = getattr(os, name)
         tests = self._on((lambda full: self._ask("tested", full), 0, 1))
 
@@ -365,7 +365,7 @@ class FilesWatched:
                 setattr(keeper, name, staticmethod(patched))
 
     def _watch_timer(self, name: str) -> None:
-        """A timer goes off in real time, whatever the clock says, and so between other operations in every run."""
+        """Note timers, which go off in real time, whatever the clock says, and so at another operation in every run."""
         original = getattr(signal, name)
 
         def sets(*args: object) -> object:
@@ -376,7 +376,7 @@ class FilesWatched:
 
 
 def _absolute(path: object, dir_fd: int = -1) -> str | None:
-    """The absolute path; None where it is none."""
+    """Return the absolute path of what names a path; None where it names none."""
     if isinstance(path, int) or not isinstance(path, str | bytes | os.PathLike):
         return None
     name = os.fsdecode(path)
@@ -386,12 +386,12 @@ def _absolute(path: object, dir_fd: int = -1) -> str | None:
 
 
 def _is_text(path: str) -> bool:
-    """As git takes it: data have a zero among their first bytes."""
+    """Whether a file is text by git's rule: data have a zero among their first bytes."""
     with suppress(OSError), open(path, "rb") as file:
         return b"\0" not in file.read(8000)
     return False
 
 
 def _is_made_by_tempfile() -> bool:
-    """Whether `tempfile` makes up a name right now, which no other run comes upon."""
+    """Whether `tempfile` is making up a name right now, which no other run comes upon."""
     return foreign_frame().f_globals.get("__name__") == "tempfile"

@@ -1,8 +1,8 @@
-"""CUDA graphs: what is captured must be left alone, and what is replayed calls no hook; compilers' are no training.
+"""The tap of CUDA graphs: a capture must be left alone, and a replay calls no hook; what compilers do is no training.
 
-While a graph is captured nothing may be copied to the host, and no event may be waited for, on any thread: the capture
-fails, and with it the program. What is queued meanwhile becomes part of the graph. So hooks do nothing then. A replay
-computes without calling anything; where an optimizer's step was captured, a replay is a step, and is recorded as one.
+While a graph is captured, nothing may be copied to the host and no event may be waited for, on any thread: the capture
+would fail, and with it the program. What is queued meanwhile becomes part of the graph. So hooks do nothing then. A
+replay computes without calling anything; where a step of an optimizer was captured, a replay is recorded as a step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Graphs:
         self._optimizers: WeakKeyDictionary[object, list[ref[torch.optim.Optimizer]]] = WeakKeyDictionary()
 
     def install(self, stack: ExitStack, replayed: Callable[[list[object]], None]) -> None:
-        """Listen to captures and replays; `replayed` is called with the optimizers whose steps are in a graph."""
+        """Listen to captures and replays; `replayed` gets the optimizers whose steps are in the graph that ran."""
         graph: object = getattr(torch.cuda, "CUDAGraph", None)
         if not hasattr(graph, "replay"):
             return
@@ -37,37 +37,37 @@ class Graphs:
             self._ended(graph)
 
         def ran(_: object, graph: torch.cuda.CUDAGraph, *__: object, **___: object) -> None:
-            replayed([optimizer for one in self._optimizers.get(graph, ()) if (optimizer := one()) is not None])
+            replayed([optimizer for weak in self._optimizers.get(graph, ()) if (optimizer := weak()) is not None])
 
         stack.callback(listen(graph, "capture_begin", before=self._begins, failed=self._ended))
         stack.callback(listen(graph, "capture_end", after=captured, failed=self._ended))
         stack.callback(listen(graph, "replay", after=ran))
 
     def is_capturing(self) -> bool:
-        """Whether any thread captures a graph right now: what another one may do meanwhile is limited, too."""
+        """Whether any thread captures a graph right now, which limits what other threads may do, too."""
         return bool(self._under_way) or is_captured()
 
     def note_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Note that this optimizer's step was captured just now."""
         if self._under_way:
-            known = self._optimizers.setdefault(self._under_way[-1], [])
-            if all(one() is not optimizer for one in known):
-                known.append(ref(optimizer))
+            captured = self._optimizers.setdefault(self._under_way[-1], [])
+            if all(weak() is not optimizer for weak in captured):
+                captured.append(ref(optimizer))
 
     def _begins(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
         self._under_way.append(graph)
 
     def _ended(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
-        self._under_way = [one for one in self._under_way if one is not graph]
+        self._under_way = [other for other in self._under_way if other is not graph]
 
 
 def is_captured() -> bool:
-    """Whether what is called now is not done, but becomes part of a CUDA graph."""
+    """Whether an operation that is called now is not executed, but becomes part of a CUDA graph."""
     cuda: ModuleType = torch.cuda
     try:
         return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
     except RuntimeError:
-        # A device that has failed answers nothing any more, and captures nothing.
+        # A device that has failed answers no more, and captures nothing.
         return False
 
 

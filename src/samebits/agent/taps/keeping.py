@@ -1,7 +1,7 @@
-"""What is the user's own stays as it is: a run changes a copy of it, or is told that it must not.
+"""Keeps the user's own files as they are: a run changes copies of them, or is refused.
 
-Before a large file that the copy only links to is written to, the link is replaced by a copy of it. Where a run has no
-mounts of its own, what would change the user's folder by its full path is refused.
+Before a large file that the copy only links to is written to, the link is replaced by a copy of the file. Where a run
+has no mounts of its own, changes to the user's folder by its full path are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from samebits.workspace.place import Place, is_in
 from samebits.workspace.trees import copy_file
 
-# What a program is told that would write to the user's folder by its full path.
+# The message to a program that would write to the user's folder by its full path.
 KEPT = (
     "kept as it is by samebits: use a path relative to where the run began, "
     "or name what runs may write to with --share PATH"
@@ -22,71 +22,71 @@ HIDDEN = "samebits' own: what is recorded of a run is not shown to it"
 
 
 class RefusedError(Exception):
-    """What the program is about to do would change the user's own; its argument is what the program is told."""
+    """Raised where the program is about to do what a run must not; its argument is the error that the program gets."""
 
 
 def refuse_to_change(place: Place, path: str, follows: bool = True) -> None:
-    """RefusedError where it lies in the user's folder itself, which a run without mounts reaches by its full path.
+    """Raise RefusedError where a path is in the user's folder itself, which a run without mounts reaches by full path.
 
-    Whatever the path leads through: a link in the copy is led into the copy, but where it names the folder otherwise.
+    Links are followed: a link in the copy leads into the copy, unless it names the user's folder in another way.
 
     Args:
         place: of the run.
         path: absolute.
-        follows: what a link leads to changes, and not the link.
+        follows: the target of a link changes, and not the link.
     """
     if not place.root:
         return
     folder, name = os.path.split(path)
-    own = os.path.realpath(path) if follows else os.path.join(os.path.realpath(folder), name)
-    is_used = place.is_shared(own) or (is_in(sys.prefix, place.folder) and is_in(own, sys.prefix))
-    if is_in(own, place.folder) and not is_in(own, place.home) and not is_used:
-        raise RefusedError(PermissionError(errno.EACCES, KEPT, own))
+    target = os.path.realpath(path) if follows else os.path.join(os.path.realpath(folder), name)
+    is_used = place.is_shared(target) or (is_in(sys.prefix, place.folder) and is_in(target, sys.prefix))
+    if is_in(target, place.folder) and not is_in(target, place.home) and not is_used:
+        raise RefusedError(PermissionError(errno.EACCES, KEPT, target))
 
 
 def refuse_to_look(place: Place, folder: str) -> None:
-    """RefusedError for our own folder in the user's: what is in it is another in every run.
+    """Raise RefusedError for our own folder in the user's, whose content differs from run to run.
 
-    A plain run may find that there is such a folder. `os.walk`, `glob` and pathlib go on where they may not look.
+    A plain run may find that there is such a folder. `os.walk`, `glob` and pathlib skip what they may not list.
     """
     if place.seen_home or not is_in(place.home, place.folder):
         return
-    own = os.path.realpath(folder)
-    if is_in(own, place.home) and not is_in(own, place.files):
+    target = os.path.realpath(folder)
+    if is_in(target, place.home) and not is_in(target, place.files):
         raise RefusedError(PermissionError(errno.EACCES, HIDDEN, folder))
 
 
 def copy_what_is_linked(place: Place, path: str, is_anew: bool) -> None:
-    """Where a link leads to the user's own file, put a copy in its place; RefusedError where there is no room for it.
+    """Replace a link that leads to the user's own file by a copy; RefusedError where there is no room for it.
 
     Args:
         place: of the run.
         path: absolute, as the run sees it.
-        is_anew: the file is about to begin anew, whatever was there.
+        is_anew: the file is about to begin empty, whatever was there.
     """
     for _ in range(10):
         if not os.path.islink(path):
             return
-        to = os.path.join(os.path.dirname(path), os.readlink(path))
-        if _is_the_users(place, to):
+        target = os.path.join(os.path.dirname(path), os.readlink(path))
+        if _is_the_users(place, target):
             break
-        path = os.path.normpath(to)
+        path = os.path.normpath(target)
     else:
         return
-    beside = f"{path}.samebits-{os.getpid()}"
+    temporary = f"{path}.samebits-{os.getpid()}"
     try:
         if is_anew:
-            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, os.stat(to).st_mode & 0o777))
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, os.stat(target).st_mode & 0o777))
         else:
-            copy_file(to, beside)
-        os.replace(beside, path)
+            copy_file(target, temporary)
+        os.replace(temporary, path)
     except OSError as error:
-        if os.path.exists(beside):
-            os.unlink(beside)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise RefusedError(error) from error
 
 
 def _is_the_users(place: Place, path: str) -> bool:
-    """Whether a link that leads there stands for the user's own file, which is not shared."""
-    is_original = any(is_in(path, one) for one in place.links) and not is_in(path, place.root)
+    """Whether a link to this path leads to the user's own file, which is not shared."""
+    is_original = any(is_in(path, prefix) for prefix in place.links) and not is_in(path, place.root)
     return is_original and not place.is_shared(place.home_of(path))

@@ -1,4 +1,4 @@
-"""A listener around a function of torch's, or of another library."""
+"""Listeners around functions of torch, or of another library."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def listen(
     after: Callable[..., None] | None = None,
     failed: Callable[..., None] | None = None,
 ) -> Callable[[], None]:
-    """Put a listener around a function, and give what takes it away again, unless it is no longer the outermost.
+    """Put a listener around a function; return a function that removes it, unless it is no longer the outermost.
 
     `before` is called with the arguments, `after` with the result and the arguments, and `failed` with the positional
-    ones when it raises. Nothing is heard of what compilers trace.
+    arguments when the function raises. Calls that compilers trace are not reported.
     """
     original = getattr(owner, name)
 
     def wrapped(*args: object, **kwargs: object) -> object:
-        # The compiler folds the test, and never looks further.
+        # The compiler folds this test, and never looks further.
         if torch.compiler.is_compiling():
             return original(*args, **kwargs)
         if before is not None:

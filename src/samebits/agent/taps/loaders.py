@@ -1,4 +1,4 @@
-"""Data loaders: batches; and where it is asked for, epochs and the indices that batches are made of."""
+"""The tap of data loaders: batches; and where it is asked for, epochs and the indices that batches are made of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samebits.agent.taps.modules import CallDepth
 
 
 def install(stack: ExitStack, tell: Tell, inside: CallDepth, with_indices: bool) -> None:
-    """Tell of every batch that a loader makes; while it does so, no module is called by the program itself."""
+    """Report every batch that a loader makes; calls of modules within a loader are not the program's own."""
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
 
     def fetches(own: object) -> None:

@@ -1,4 +1,4 @@
-"""Modules: the calls that the program itself makes, copies, and loads."""
+"""The tap of modules: the calls that the program itself makes, copies, and loads."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class CallDepth(threading.local):
-    """How deep a thread is in calls of modules, and in loaders that make a batch there."""
+    """How deep a thread is in calls of modules, and in loaders that are making a batch."""
 
     depth = 0  # of calls of modules
     outermost: Callable[[], object] = type(None)  # the module whose call is the outermost
-    loading = 0  # DataLoaders that make a batch, each for a sample of the one before
+    loading = 0  # how many DataLoaders are making a batch, each for a sample of the one before
 
 
 class ModuleTap:
-    """Tells of the outermost calls, of copies and of loads.
+    """Reports the outermost calls, copies and loads.
 
-    `passes` is called with every module, wherever it is called, and whether its forward begins or is over.
+    `passes` is called with every module, wherever it is called, and whether its forward begins, or is over.
     """
 
     def __init__(self, tell: Tell, inside: CallDepth, passes: Callable[[torch.nn.Module, bool], None]) -> None:
@@ -57,16 +57,16 @@ class ModuleTap:
         stack.callback(listen(torch.nn.Module, "load_state_dict", after=self._loaded))
 
     def _called(self, module: torch.nn.Module, args: object) -> None:
-        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        # Inside a compiled region this hook must vanish: the compiler folds the test and never looks further.
         if torch.compiler.is_compiling():
             return
         inside = self._inside
         depth = inside.depth
         inside.depth = depth + 1
-        # Replicas of DataParallel run in threads inside the call of a module that is seen itself.
+        # No hook saw the end of the call before, so that this call is an outermost one, too.
         if depth and module is inside.outermost() and not _is_called_again():
             depth, inside.depth = 0, 1
-        # Asked of the dictionary: a program's own `__getattr__` must not hear of names it does not know.
+        # DataParallel's replicas run inside a call that is seen. By `__dict__`: a program's `__getattr__` must not run.
         is_inner = depth or inside.loading or module.__dict__.get("_is_replica", False)
         if not is_inner and get_worker_info() is None:
             inside.outermost = weakref.ref(module)
@@ -83,7 +83,7 @@ class ModuleTap:
         self._passes(module, False)
 
     def _copied(self, result: object, module: torch.nn.Module, *_: object, **__: object) -> None:
-        # Compilers copy and unpickle graphs of their own, more or fewer of them as their caches are filled.
+        # Compilers copy and unpickle graphs of their own; how many depends on what is in their caches.
         if not isinstance(module, torch.fx.GraphModule) and not is_tracing():
             self._tell(Event.COPIED, module)
 
@@ -98,9 +98,9 @@ class ModuleTap:
 
 
 def _is_called_again() -> bool:
-    """Whether the module whose call was just reported was called inside its own call.
+    """Whether the outermost module is called again inside its own call.
 
-    Otherwise no call is around this one: what is no Exception leaves modules without calling any hook.
+    Otherwise no call is around this one: an error that is no Exception left the call before without calling any hook.
     """
     code = torch.nn.Module._call_impl.__code__
     calls = (frame for frame, _ in walk_stack(sys._getframe(2)) if frame.f_code is code)

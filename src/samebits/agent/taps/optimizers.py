@@ -1,4 +1,4 @@
-"""Optimizers: when one is made, and around its steps, those inside CUDA graphs among them."""
+"""The tap of optimizers: when one is made, and its steps, also those inside CUDA graphs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 _OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
-# Hooks around steps that are to be taken away.
+# Hooks around steps that are still to be removed.
 _left_over: list[RemovableHandle] = []
 
 
 def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
-    """Tell of optimizers that are made and stepped, and of CUDA graphs that run."""
+    """Report optimizers that are made and stepped, and CUDA graphs that run."""
 
     def made(result: object, optimizer: object, *_: object, **__: object) -> None:
         tell(Event.OPTIMIZER_MADE, optimizer)
 
     def begins(optimizer: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        # Inside a compiled region this must vanish: the compiler folds the test and never looks further.
+        # Inside a compiled region this hook must vanish: the compiler folds the test and never looks further.
         if torch.compiler.is_compiling():
             return
         # The arguments begin with the optimizer.
@@ -48,16 +48,16 @@ def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
     remove_left_over()
     for handle in register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends):
         stack.callback(_left_over.append, handle)
-    # One that was unpickled or copied never ran `__init__`.
+    # An optimizer that was unpickled or copied never ran `__init__`.
     for name in ("__init__", "__setstate__"):
         stack.callback(listen(torch.optim.Optimizer, name, after=made))
     graphs.install(stack, lambda optimizers: tell(Event.REPLAYED, optimizers))
 
 
 def remove_left_over() -> None:
-    """Take hooks away that are not needed any more, unless another thread is walking through them right now."""
-    here = threading.get_ident()
-    # It holds a lock of the interpreter, for which a `threading.local` waits that is collected meanwhile (gh-106883).
+    """Remove hooks that are not needed any more, unless another thread is walking through them right now."""
+    ident = threading.get_ident()
+    # `_current_frames` holds an interpreter lock, for which a `threading.local` that is collected waits (gh-106883).
     is_collecting = gc.isenabled()
     gc.disable()
     try:
@@ -65,7 +65,7 @@ def remove_left_over() -> None:
     finally:
         if is_collecting:
             gc.enable()
-    walked = (frame for thread, innermost in frames.items() if thread != here for frame, _ in walk_stack(innermost))
+    walked = (frame for thread, innermost in frames.items() if thread != ident for frame, _ in walk_stack(innermost))
     if not any(frame.f_code.co_filename == _OPTIMIZERS for frame in walked):
         while _left_over:
             _left_over.pop().remove()

@@ -1,4 +1,4 @@
-"""What the program takes from where no copy of the folder holds it still: files, programs that it starts, timers."""
+"""What the program uses that no copy of the folder keeps unchanged: files elsewhere, programs it starts, timers."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from samebits.base.sites import Site, user_site
 from samebits.runfolder.notes import Journal, Outside
 from samebits.workspace.place import Place, is_in
 
-# What is installed, and not the program's.
+# Folders of what is installed, and not the program's own.
 _SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib/", "/sbin/", "/usr/", sys.prefix + os.sep, sys.base_prefix + os.sep)
-# So much is told of a command.
+# So many characters of a command are noted.
 _MOST_WORDS = 200
 
 
 class OutsideNoted:
-    """Notes each with its line, the first of its kind there; what a library does while it is imported has none."""
+    """Notes the first use of each kind at each line; what a library does while it is imported has no line."""
 
     def __init__(self, journal: Journal, place: Place) -> None:
         self._journal, self._place = journal, place
         self._lines = set[tuple[str, object]]()
 
     def finds(self, path: str, site: Site) -> None:
-        """A line found something there; what lies there is what every run finds, and others may not."""
+        """Note a file that a line found outside the folder: every run finds it here, and elsewhere runs may not."""
         home = self._place.home_of(path)
         if not is_in(home, self._place.folder) and not path.startswith(_SYSTEM) and not path.endswith(".py"):
             self.note("file", home, site)
 
     def starts(self, program: Any, words: Any = (), *_: object) -> None:
-        """The program starts another one: the audit events `subprocess.Popen` and `os.system`."""
+        """Note that the program starts another one: the audit events `subprocess.Popen` and `os.system`."""
         typed = [os.fsdecode(word) for word in ([words] if isinstance(words, str | bytes) else words) or [program]]
-        # A shell is told what to start; and what Python does is seen.
+        # Of a shell, the command it is given counts; and Python is left out, since its processes are seen.
         command = typed[-1] if typed[1:2] == ["-c"] else " ".join(typed)
         if not os.path.basename(typed[0]).startswith("python"):
             self.note("program", command, user_site())
 
     def note(self, kind: str, what: str, site: Site | None) -> None:
-        """Note it, unless that line was noted with another one of its kind."""
+        """Note a use, unless its line was noted with one of its kind before."""
         if site is not None and (kind, site.key) not in self._lines:
             self._lines.add((kind, site.key))
             self._journal.note(Outside(kind, what[:_MOST_WORDS], site))

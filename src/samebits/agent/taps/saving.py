@@ -1,4 +1,4 @@
-"""What a program saves: tensors, arrays, numbers and texts; and where checkpoints are watched, every save and load."""
+"""The tap of saving: tensors, arrays, numbers and texts; and where checkpoints are watched, every save and load."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class _Function(NamedTuple):
 
     name: str
     file: Argument
-    thing: Argument | None = None  # what is saved; None where nothing of it is looked into
-    direction: Direction | None = "saved"  # what is noted where checkpoints are watched; None for what saves none
+    thing: Argument | None = None  # the object that is saved; None where it is not digested
+    direction: Direction | None = "saved"  # noted where checkpoints are watched; None where it saves none
 
 
 class Passage(NamedTuple):
-    """One call of such a function where checkpoints are watched."""
+    """One save or load, where checkpoints are watched."""
 
-    direction: Direction  # which way
-    what: str  # was called
+    direction: Direction  # whether it saved or loaded
+    what: str  # the name of the function that was called
     path: str  # of the file, as the process sees it; empty where it has none
     site: Site | None  # the user's line
 
 
 _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
     "torch": (_Function("save", (1, "f"), (0, "obj")), _Function("load", (0, "f"), None, "loaded")),
-    # What else goes through these is told apart where the notes are read.
+    # Other uses of pickle are sorted out where the notes are read.
     "pickle": (_Function("dump", (1, "file"), (0, "obj")), _Function("load", (0, "file"), None, "loaded")),
     "joblib": (_Function("dump", (1, "filename")), _Function("load", (0, "filename"), None, "loaded")),
     "numpy": (
@@ -62,15 +62,15 @@ _FUNCTIONS: dict[str, tuple[_Function, ...]] = {
         _Function("load", (1, "checkpoint_id"), None, "loaded"),
     ),
 }
-# What writes torch's files in C++: below torch.save, torch.export and torch.package, and below TorchScript.
+# The writers of torch's files in C++: below torch.save, torch.export and torch.package, and below TorchScript.
 _core: Any = torch._C
 _WRITERS = (("PyTorchFileWriter", "__init__"), ("ScriptModule", "save"))
 
 
 def install(stack: ExitStack, tell: Tell, with_passages: bool) -> None:
-    """Tell of what is saved: np.savez calls np.save, and the outermost counts; `with_passages` also of every load.
+    """Report what is saved, by the outermost call (np.savez calls np.save); `with_passages`, also every save and load.
 
-    Functions are those of modules that are there, and of others as soon as they are.
+    Functions of modules that are not imported yet are hooked as soon as they are.
     """
 
     def after(*_: object, **__: object) -> None:
@@ -109,8 +109,8 @@ def _before(
     path = path_of(file)
     is_inner = activity.is_saving
     thing = None if is_inner or function.thing is None else _saved_by(what, function.thing, args, kwargs)
-    # Safetensors opens files in Rust, where Python hears nothing of it. OSError where the user's own file lies there,
-    # and no room for a copy: then nothing is called.
+    # Safetensors opens files in Rust, without an audit event. OSError where the user's own file lies there, without
+    # room for a copy: then the function is not called.
     if thing is not None and look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
         thing = None
     activity.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
@@ -124,7 +124,7 @@ def _given(argument: Argument, args: tuple[object, ...], kwargs: Mapping[str, ob
 
 
 def _saved_by(what: str, thing: Argument, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-    """What a function was told to save; None where that is nothing of the program's own."""
+    """Return the object that a function is to save; None where it is nothing of the program's own."""
     if what.startswith("numpy.savez"):
         named = {name: array for name, array in kwargs.items() if name != "file"}
         return {f"arr_{number}": array for number, array in enumerate(args[1:])} | named
@@ -135,7 +135,7 @@ def _saved_by(what: str, thing: Argument, args: tuple[object, ...], kwargs: Mapp
 
 
 def path_of(file: object) -> str:
-    """The absolute path of a file that was named or opened; empty where it has none."""
+    """Return the absolute path of a file that was named or opened; empty where it has none."""
     name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
     if not isinstance(name, str | bytes | os.PathLike):
         return ""
