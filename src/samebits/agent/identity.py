@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class Watched(Generic[Value]):
-    """One value for each object, which is not held alive; `died` is called with the value wherever its object dies."""
+    """Keeps a value for each object, and no object alive; `died` is called with the value wherever its object dies."""
 
     def __init__(self, died: Callable[[Value], None]) -> None:
         self._died = died

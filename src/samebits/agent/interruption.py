@@ -65,7 +65,7 @@ class Interruption:
             self._kill(log, torn=note.path)
 
     def _keep(self, steps: int) -> None:
-        """Begin to keep the state, on every rank, whichever of the ranks saves."""
+        """Begin to keep the state after the step that was asked for, on every rank, whichever rank saves."""
         if self.keeping is not None and steps == self.spec.keep_at:
             self.keeping.open()
 
@@ -118,7 +118,7 @@ class Interruption:
 
 
 def _time_of(path: str) -> str:
-    """Return the modification time of a file in ns, which moving keeps, and `copy2`, too; empty where there is none."""
+    """Return the modification time of a file in ns, which moving and copying may keep; empty where there is none."""
     with suppress(OSError, ValueError):
         return str(os.stat(path).st_mtime_ns)
     return ""

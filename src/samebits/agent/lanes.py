@@ -94,7 +94,7 @@ class Lane:
 
     @property
     def is_over(self) -> bool:
-        """Whether an optimizer or a model that is new now begins another training."""
+        """Whether the next new optimizer or model begins another training."""
         return self.is_split and (self.machine.has_stepped or self.log.broken)
 
     # ---- modules

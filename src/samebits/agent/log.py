@@ -102,7 +102,7 @@ class Log:
     # ---- what goes into a row
 
     def count(self, stream: str) -> int:
-        """Count an item, and return how many of its stream came before in this step: the name of a nameless item."""
+        """Count an item, and return how many of its stream came before in this step, to name what has no name."""
         self.counts[stream] += 1
         return self.counts[stream] - 1
 
@@ -177,7 +177,7 @@ class Log:
         self.forget()
 
     def forget(self) -> None:
-        """Begin an empty row; what the current row holds belongs to no step."""
+        """Begin an empty row; if the current row is not queued, what it holds belongs to no step."""
         self._row = _Row()
         self.counts.clear()
 
@@ -185,9 +185,9 @@ class Log:
         """Write all rows that wait; digests on accelerators take one copy from each, however many rows there are."""
         queue, self._queue = self._queue, []
         try:
-            places = [place for row in queue for place in row.waiting()]
-            fetched = results([part for _, _, part in places]) if places else ()
-            for (parts, number, _), digests in zip(places, fetched, strict=True):
+            unfetched = [entry for row in queue for entry in row.waiting()]
+            fetched = results([part for _, _, part in unfetched]) if unfetched else ()
+            for (parts, number, _), digests in zip(unfetched, fetched, strict=True):
                 parts[number] = digests
         finally:
             # A device that failed returns nothing any more; the digests of earlier rows are already on the host.

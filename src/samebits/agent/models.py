@@ -55,7 +55,7 @@ class Holder:
         return [*_tensors(self.name, self.parameters), *_tensors(self.name, lasting)]
 
     def changed_buffers(self) -> Iterator[Named]:
-        """The buffers that were written to or replaced since the last call of this; at the first call, all of them."""
+        """The buffers that were written to or replaced since the last call of this method; at first, all of them."""
         # The dictionary of a scripted module can only be iterated over.
         buffers = [(key, buffer) for key, buffer in self.buffers.items() if key not in self.passing]
         existing = [(key, buffer) for key, buffer in buffers if buffer is not None and not is_lazy(buffer)]
@@ -194,7 +194,7 @@ class Models:
         return sorted(self._holders.values(), key=lambda holder: holder.order)
 
     def changed_buffers(self) -> list[Named]:
-        """Return the buffers of modules that were called, if they changed since the last call of this."""
+        """Return the buffers of modules that were called, if they changed since the last call."""
         return [
             named
             for holder in self._holders.values()

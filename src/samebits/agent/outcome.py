@@ -39,8 +39,8 @@ def digests_of_reach(function: Callable[..., object], args: Sequence[object], kw
     reach += [
         (name, value) for name, value in outer if isinstance(value, torch.nn.Module) or as_tensor(value) is not None
     ]
-    found = [(path, leaf) for name, value in reach for path, leaf in leaves(value, name)]
-    return _digested((path, leaf) for path, leaf in found if as_tensor(leaf) is not None)
+    reached = [(path, leaf) for name, value in reach for path, leaf in leaves(value, name)]
+    return _digested((path, leaf) for path, leaf in reached if as_tensor(leaf) is not None)
 
 
 def first_difference(a: Mapping[str, object], b: Mapping[str, object]) -> str | None:

@@ -279,7 +279,7 @@ class Recorder:
     # ---- the end of a row, and of the process
 
     def _end_row(self, lane: Lane, cut: str) -> None:
-        """End a row, which `cut` says what cut, and the run if the row was its last."""
+        """End a row, cut by a step of the name `cut`, and the run if the row was its last."""
         is_last = lane.close_row(cut)
         for listener in self._then[Event.ROW_ENDED] if lane is self.main else ():
             listener(lane.log)

@@ -290,13 +290,13 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _made_by(form: CallForm, given: list[torch.Tensor], result: object) -> _Named:
     """Return the tensors that a call wrote, with names: arguments that it changed, and new tensors."""
-    made = [given[at] for at in form.writes]
-    if len(made) == 1 and result is made[0]:
-        return form.written, made
-    changed = set(map(id, made))
-    fresh = [tensor for tensor in flat_tensors(result) if id(tensor) not in changed]
+    changed = [given[at] for at in form.writes]
+    if len(changed) == 1 and result is changed[0]:
+        return form.written, changed
+    changed_ids = set(map(id, changed))
+    fresh = [tensor for tensor in flat_tensors(result) if id(tensor) not in changed_ids]
     names = _RESULT if len(fresh) == 1 else tuple([f"result[{i}]" for i in range(len(fresh))])
-    return form.written + names, made + fresh
+    return form.written + names, changed + fresh
 
 
 def _without(names: tuple[str, ...], tensors: list[torch.Tensor], others: list[object]) -> _Named:

@@ -64,7 +64,7 @@ activity = _ThreadActivity()
 
 
 def look_into(path: str, is_opened: bool) -> bool:
-    """Note that a library is about to write a file whose content is digested, and that Python opened if `is_opened`.
+    """Note that a library is about to write a file whose content is digested; it opens the file itself, or `is_opened`.
 
     True where the file is made before the first step, after something was missing: a run that finds it makes none, so
     it is what the script is going to work with, and no product of the training.
@@ -133,7 +133,7 @@ class FilesWatched:
         }
 
     def _on(self, *acts: tuple[Callable[[str], None], int, int | None]) -> Callable[..., None]:
-        """Return a listener that does each act with a path; given are the positions of path and folder."""
+        """Return a listener that does each act with the path at the given position, in the folder at the other one."""
 
         def heard(*given: Any) -> None:
             for act, at, folder_at in acts:
