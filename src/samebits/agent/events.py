@@ -1,4 +1,4 @@
-"""What happens in a training, as plain events: taps report them, and listeners need to know no library's hooks."""
+"""The events of a training, as plain data: taps report them, and listeners need to know no library's hooks."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 
 @dataclass(eq=False)
 class Holder:
-    """What is held of a module that has tensors of its own, and not only in modules inside it."""
+    """A module with tensors of its own, not only in modules inside it; its dictionaries are held, not the module."""
 
     name: str  # its path, with a dot at the end; empty at the top of the first model
     order: int  # holders count from 0 in the order in which they are met
@@ -68,7 +68,7 @@ class Holder:
                 yield f"{self.name}{key}", buffer
 
     def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
-        """Tensors written to since they were digested; `versions` has, by id, the parameters' versions at that time."""
+        """The tensors written to since they were digested; `versions` has the parameters' versions then, by id."""
         for name, tensor in self.state():
             key = name.removeprefix(self.name)
             last_seen = self.seen_at_save.get(key) or self.seen.get(key)
@@ -227,7 +227,7 @@ def _tensors(prefix: str, tensors: Mapping[str, torch.Tensor | None]) -> list[Na
 
 @dataclass(eq=False)
 class HeldOptimizer:
-    """What is held of an optimizer until it dies: its state and its groups, and not the optimizer itself."""
+    """An optimizer, of which state and groups are held until it dies, and not the optimizer itself."""
 
     state: Any  # the optimizer's own object, as `groups` is
     groups: list[dict[str, Any]]
@@ -242,7 +242,7 @@ class HeldOptimizer:
         return [parameter for group in self.groups for parameter in group["params"]]
 
     def tree(self) -> Iterator[tuple[str, object]]:
-        """Its state and its hyperparameters, by name; tensors come first."""
+        """The optimizer's state and hyperparameters, by name; tensors come first."""
         prefix = f"optimizer{self.number}." if self.number else ""
         held = []
         for (name, _), parameter in zip(self.parameters, self.tensors, strict=False):

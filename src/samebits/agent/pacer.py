@@ -1,4 +1,4 @@
-"""Has a run take its steps when asked to, and report how long they took, so that runs can take turns."""
+"""Makes a run take its steps on request and report how long they took, so that runs can take turns."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Recorder:
 
     @contextmanager
     def _unless_unknown(self, what: str) -> Iterator[None]:
-        """Where torch lacks something that samebits needs, note what is not seen, and go on recording all else."""
+        """Note what is not seen where torch lacks something that samebits needs, and go on recording all else."""
         try:
             yield
         except (AttributeError, ImportError) as error:

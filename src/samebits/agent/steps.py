@@ -10,7 +10,7 @@ from samebits.agent.events import Event
 
 
 class Act(Enum):
-    """What becomes of the current row: it ends here, continues, or what has come is discarded."""
+    """The decision about the current row: it ends here, continues, or what has come is discarded."""
 
     CUT = "cut"
     KEEP = "keep"

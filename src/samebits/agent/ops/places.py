@@ -1,4 +1,4 @@
-"""Where an operation belongs: its pass, its module, the user's line, and the forward operation of a backward one."""
+"""The place of an operation: its pass, its module, the user's line, and the forward operation of a backward one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOWHERE: Line = ("", 0, "")
 
 
 class OpPlace(NamedTuple):
-    """Where one operation belongs; see `OpKind`."""
+    """The place to which one operation belongs; see `OpKind`."""
 
     pass_: Pass
     module: str

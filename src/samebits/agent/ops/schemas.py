@@ -1,4 +1,4 @@
-"""What the schema of an operation says, and what some schemas leave out."""
+"""The schema of an operation, and facts that some schemas leave out."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _ONLY_NAMES = ("aten::detach", "aten::alias")
 
 @dataclass(frozen=True)
 class OpSchema:
-    """What recording needs to know of one overload."""
+    """The facts about one overload that recording needs."""
 
     name: str  # `aten::add_.Tensor`; the default overload has no suffix
     short: str  # `add_`
@@ -87,7 +87,7 @@ _met: dict[int, tuple[object, OpSchema]] = {}
 
 
 def schema_of(func: torch._ops.OpOverload) -> OpSchema:
-    """Return what recording needs to know of an overload such as `torch.ops.aten.add.Tensor`."""
+    """Return the facts about an overload such as `torch.ops.aten.add.Tensor`."""
     met = _met.get(id(func))
     if met is None:
         met = _met[id(func)] = func, _read_schema(func)

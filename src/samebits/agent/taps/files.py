@@ -46,7 +46,7 @@ _watching: list[FilesWatched] = []
 
 
 class _ThreadActivity(threading.local):
-    """What a thread is doing."""
+    """The state of a thread: whether it is in this tap, and its saves and loads under way."""
 
     is_busy = False  # it runs code of this tap, which opens files, too
 

@@ -1,4 +1,4 @@
-"""What the program uses that no copy of the folder keeps unchanged: files elsewhere, programs it starts, timers."""
+"""Uses of what no copy of the folder keeps unchanged: files elsewhere, programs that are started, timers."""
 
 from __future__ import annotations
 
