@@ -161,6 +161,11 @@ def counted(x: torch.Tensor) -> torch.Tensor:
     return x * COUNT[0]
 
 
+@torch.library.custom_op("samebits_tests::drawn", mutates_args=())
+def drawn(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rand(())
+
+
 @torch.library.custom_op("samebits_tests::bump", mutates_args=("x",))
 def bump(x: torch.Tensor) -> None:
     x.add_(1)
@@ -174,6 +179,21 @@ def test_an_operation_of_the_programs_own_is_called_again_there(op: Any, results
 
     assert (found.script, found.failure, found.distinct) == (None, "", results)
     assert found.is_confirmed == (results > 1)
+
+
+def test_calling_an_operation_again_leaves_the_programs_generators_as_they_were(tmp_path: Path) -> None:
+    """What it draws next is what it would have drawn without."""
+    states = []
+
+    def program() -> None:
+        torch.manual_seed(0)
+        drawn(torch.ones(3))
+        states.append(torch.get_rng_state())
+
+    operands = kept(program, "samebits_tests::drawn", tmp_path)
+
+    assert replay(RunFolder(tmp_path / "second"), operands).distinct == 1
+    assert all(torch.equal(state, states[0]) for state in states)
 
 
 def test_an_operation_of_the_programs_own_that_writes_is_not(tmp_path: Path) -> None:
