@@ -1,4 +1,4 @@
-"""Finding what no key can hold: samples that come out otherwise when they are fetched again, and the line it is at."""
+"""The audit of a dataset: which samples change when they are fetched again under the same key, and at which line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Dependence:
     """A sample whose bits depend on more than its key.
 
     Attributes:
-        kind: `carried` when the dataset changes from sample to sample, `unkeyed` when the same code gave something
-            else from the same state (a generator made without a seed, a clock), `unknown` when no line showed it.
-        index: of a sample that shows it.
-        name: the variable, or the object's attribute.
-        site: the user's line; None when none of the user's lines showed it.
+        kind: `carried` if the dataset changes from sample to sample; `unkeyed` if the same line gave another value
+            under the same key (a generator made without a seed, a clock); `unknown` if no line explains the difference.
+        index: the index of a sample that shows the dependence.
+        name: the variable that differs, or the attribute that is changed; empty if `kind` is `unknown`.
+        site: the user's line; None if none of the user's lines explains the dependence.
     """
 
     kind: Literal["carried", "unkeyed", "unknown"]
@@ -47,11 +47,11 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of `audit`; `print` shows it.
 
     Attributes:
-        samples: how many were fetched.
-        findings: one for each line; empty when each sample depends on its key alone, as far as these show.
+        samples: number of samples that were fetched.
+        findings: one for each line at fault; empty if, as far as these samples show, each depends only on its key.
     """
 
     samples: int
@@ -68,18 +68,18 @@ class Audit:
 
 
 def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 0) -> Audit:
-    """Fetch samples twice under the same keys, the second time in reverse order, and name the line where they differ.
+    """Fetch samples twice under the same keys, the second time in reverse order, and name the lines that change them.
 
     >>> print(audit(list(range(100))))
     16 samples, fetched twice in two orders: the same bits
 
     Args:
-        dataset: map-style. It is used as it is, so it stands afterwards as after that many samples.
-        indices: which samples; 16 spread over the dataset if left out.
-        seed: as of a loader.
+        dataset: map-style. It is not copied: whatever it carries from sample to sample has moved on afterwards.
+        indices: indices of the samples to fetch. If left out, up to 16 samples, spread over the dataset.
+        seed: root seed of the keys, as for a loader.
 
     Raises:
-        UsageError: the dataset is iterable, or has no samples.
+        UsageError: the dataset is iterable, or there is no sample to fetch.
     """
     if isinstance(dataset, IterableDataset):
         raise UsageError(
@@ -92,24 +92,24 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
     fetcher, unused = Fetcher(dataset, as_it_is, seed), _copies(dataset, seed)
     first = [_fetched(fetcher, index) for index in chosen]
     second = [_fetched(fetcher, index) for index in reversed(chosen)][::-1]
-    differing = [index for index, one, other in zip(chosen, first, second, strict=True) if one != other]
-    found: dict[object, Dependence] = {}
+    differing = [index for index, before, after in zip(chosen, first, second, strict=True) if before != after]
+    findings: dict[object, Dependence] = {}
     for index in differing:
         finding = _explained(fetcher, index)
-        found.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
-    if unused and not found:
-        # What was kept from one epoch must not be met again in the next.
-        fresh, other = unused
+        findings.setdefault((finding.kind, finding.name, finding.site and finding.site.key), finding)
+    if unused and not findings:
+        # A dataset that keeps samples of one epoch must not give them again in the next: compare it with a copy.
+        fresh, untouched = unused
         index = next((index for index in chosen if _fetched(fetcher, index, 1) != _fetched(fresh, index, 1)), None)
         if index is not None:
-            # The first line that changes what the dataset holds; on one that has been used little.
-            _, changed = _traced(other, index)
-            found[None] = Dependence("carried", index, *(changed or ("the dataset", None)))
-    return Audit(len(chosen), tuple(found.values()))
+            # Find the first line that changes what the dataset holds, in the copy that has fetched nothing yet.
+            _, changed = _traced(untouched, index)
+            findings[None] = Dependence("carried", index, *(changed or ("the dataset", None)))
+    return Audit(len(chosen), tuple(findings.values()))
 
 
 def _copies(dataset: object, seed: int) -> list[Fetcher]:
-    """Two of the dataset before anything was fetched; none where it cannot be copied."""
+    """Return fetchers of two copies of a dataset from which nothing was fetched; none if it cannot be copied."""
     try:
         return [Fetcher(copy.deepcopy(dataset), as_it_is, seed) for _ in range(2)]
     except Exception:
@@ -117,7 +117,7 @@ def _copies(dataset: object, seed: int) -> list[Fetcher]:
 
 
 def _spread(length: int) -> list[int]:
-    """Neighbours first, since they share a worker, then far ones."""
+    """Return indices spread over a dataset: neighbours first, since they share a worker, then distant ones."""
     if length <= SAMPLES:
         return list(range(length))
     near = SAMPLES // 2
@@ -129,7 +129,7 @@ def _fetched(fetcher: Fetcher, index: object, epoch: int = 0) -> object:
 
 
 def _explained(fetcher: Fetcher, index: object) -> Dependence:
-    """The line of a sample that differs."""
+    """Fetch a sample that differs twice more, line by line, and return its dependence."""
     (before, carried), (after, carried_then) = _traced(fetcher, index), _traced(fetcher, index)
     if changed := carried or carried_then:
         return Dependence("carried", index, *changed)
@@ -143,7 +143,7 @@ def _explained(fetcher: Fetcher, index: object) -> Dependence:
 
 
 def _traced(fetcher: Fetcher, index: object) -> tuple[list[tuple[Site, dict[str, object]]], tuple[str, Site] | None]:
-    """Fetched once more: local variables after each line, and the first change of the dataset, with its line."""
+    """Fetch a sample; return the local variables after each line, and the first change of the dataset with its line."""
     lines: list[tuple[Site, dict[str, object]]] = []
     carried: list[tuple[str, Site]] = []
     changed = changes(lambda: carried_by(fetcher.dataset))

@@ -1,7 +1,7 @@
-"""The epochs of one loader: its batches by (seed, epoch, index) alone, fetched through torch's own loader.
+"""The epochs of one loader: batches that depend only on (seed, epoch, index), fetched through torch's own loader.
 
-torch does what it does well (processes, prefetching, pinning memory), over a dataset whose items are whole batches and
-a sampler that says which. So it neither draws for them nor decides anything about them.
+torch's loader does what it does well (processes, prefetching, pinning memory), over a dataset whose items are whole
+batches and a sampler that says which ones. So it neither draws for the batches nor decides what is in them.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ OnError = Literal["raise", "skip"]
 
 
 class EpochPlace(NamedTuple):
-    """Where a loader stands: the epoch, and the position in it of the sample that comes next, over all ranks."""
+    """The position of a loader: the epoch, and how many of its samples, over all ranks, come before the next one."""
 
     epoch: int
     samples: int = 0
 
 
 class TorchLoader(torch.utils.data.DataLoader[object]):
-    """The loader of torch that does the work. The data-workers factor leaves this one alone."""
+    """The torch loader that does the work; the data-workers factor does not treat loaders of this class."""
 
     sampler: RequestSampler
     dataset: Fetcher
 
 
 class Epochs:
-    """The epochs of one loader: `place` is behind what its user has got, `next` where the next iteration begins.
+    """The epochs of one loader: `place` is its position, `next` the position where the next iteration begins.
 
-    What workers hold ready does not count. `skipped` are the samples that were left out of this epoch so far, and
-    `skips` how many were in all epochs, on this rank.
+    Batches that workers have prefetched do not move `place`; batches handed to the user do. `skipped` are the samples
+    that this rank has left out of the current epoch so far, and `skips` is their number over all epochs.
 
-    The loader itself is given whenever it is needed: were it kept here, the two would keep each other, and workers
-    would end whenever the garbage collector comes by, with torch waiting five seconds for each.
+    The loader itself is an argument wherever it is needed. Kept here, loader and epochs would refer to each other, and
+    workers would end only when the garbage collector runs, with torch waiting five seconds for each.
     """
 
     def __init__(
@@ -66,15 +66,15 @@ class Epochs:
         self._here: Fetcher | None = None
 
     def begin(self, loader: DataLoader[object], ranks: World) -> EpochIterator:
-        """Iterate over the next epoch, or over the rest of the one that a loaded state stood in.
+        """Iterate over the next epoch, or over the rest of the epoch in which a loaded state was saved.
 
-        From the loader, one of torch's, everything but the batches' contents is taken.
+        Everything but the contents of the batches is taken from `loader`, a torch DataLoader.
         """
         self.place = self.next
         self.next, self.skipped = EpochPlace(self.place.epoch + 1), []
         self._begun += 1
-        # With as many threads as cores this changes nothing; with more, it makes MKL keep to them, as fetching in
-        # the main process does, so that the training's bits depend on neither.
+        # With up to as many threads as cores this changes nothing. With more, MKL now uses exactly that many, as it
+        # does after fetching in the main process: so the training's bits do not depend on where samples are fetched.
         torch.set_num_threads(torch.get_num_threads())
         inner = self._persistent
         if inner is None:
@@ -85,30 +85,30 @@ class Epochs:
         return EpochIterator(self, self._begun, loader, inner)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch; a loaded position within the same epoch stays."""
+        """Make the next iteration this epoch; a loaded position within the same epoch is kept."""
         if self.next.epoch != epoch:
             self.next = EpochPlace(epoch)
         self.place = self.next
 
     def set_position(self, loader: DataLoader[object], epoch: int, batches: int, ranks: World) -> None:
-        """Let the next iteration be the rest of this epoch, after its first `batches`."""
+        """Make the next iteration the rest of this epoch, after its first `batches` global batches."""
         samples = order_of(loader, self.last_batch, self.seed).samples_in(epoch, batches, ranks)
         self.place = self.next = EpochPlace(epoch, samples)
 
     def handed_over(self, turn: int, place: EpochPlace, skipped: Sequence[Skipped] = ()) -> None:
-        """Another batch is the user's; an iterator that was left for a newer one counts no more."""
+        """Move the position behind a batch that the user got; an iterator left for a newer one has no effect."""
         if turn == self._begun:
             self.place = place
             self.skipped += skipped
             self.skips += len(skipped)
 
     def state(self) -> dict[str, object]:
-        """The position, as plain ints."""
+        """Return the position, the seed and the dataset's length, as plain ints."""
         place = self.place._asdict()
         return {"version": VERSION, "seed": self.seed, "length": self.length, **place, "skipped": self.skips}
 
     def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
-        """Stand where `state` was saved; DataStateError where it belongs to another loader, or is none."""
+        """Take the position from `state`; DataStateError if it belongs to another loader, or is no such state."""
         _check_form(state)
         if state["version"] > VERSION:
             raise DataStateError(
@@ -130,14 +130,14 @@ class Epochs:
 
     @property
     def length(self) -> int:
-        """The dataset's length, or -1."""
+        """The number of samples in the dataset; -1 if unknown."""
         try:
             return len(self.dataset)
         except TypeError:
             return -1
 
     def _fetcher(self, loader: DataLoader[object], ranks: World) -> Fetcher:
-        # Plain memory that processes share: ctypes has no types for what can be made of it.
+        # Memory that processes share; untyped, since ctypes has no types for what can be done with it.
         make_array: Any = RawArray
         working = make_array("q", 2 * loader.num_workers) if loader.num_workers else None
         options = self.dataset, loader.collate_fn, self.seed, self.on_error == "skip", working, self.label
@@ -145,7 +145,7 @@ class Epochs:
             return StreamFetcher(ranks, self.last_batch, *options)
         if loader.num_workers:
             return Fetcher(*options)
-        # In this process what the dataset holds has not to be looked for anew in every epoch.
+        # Without workers the fetcher is kept, so that the dataset is not searched for generators in every epoch.
         if self._here is None or (self._here.collate_fn, self._here.seed) != (loader.collate_fn, self.seed):
             self._here = Fetcher(*options)
         return self._here
@@ -164,7 +164,7 @@ def _inner_loader(loader: DataLoader[object], fetcher: Fetcher) -> TorchLoader:
         timeout=loader.timeout,
         worker_init_fn=partial(prepare_worker, loader.worker_init_fn, ends_later()),
         multiprocessing_context=loader.multiprocessing_context if has_workers else None,
-        # torch draws a seed for its workers, from here instead of from the global generator.
+        # torch draws a seed for its workers: from this generator, instead of from the global one.
         generator=torch.Generator().manual_seed(
             int.from_bytes(KeyDeriver(fetcher.seed, "workers").key()[:4], "little")
         ),
@@ -174,14 +174,14 @@ def _inner_loader(loader: DataLoader[object], fetcher: Fetcher) -> TorchLoader:
 
 
 class RequestSampler:
-    """What torch's loader takes for a sampler: the requests of the epoch that has begun; those not back yet pend."""
+    """The sampler of torch's loader: it yields the requests of an epoch; `pending` are those not yet answered."""
 
     def __init__(self) -> None:
         self.pending: deque[BatchRequest] = deque()
         self._requests: Iterator[BatchRequest] = iter(())
 
     def begin(self, requests: Iterator[BatchRequest]) -> None:
-        """The next iteration yields these."""
+        """Set the requests that the next iteration yields."""
         self.pending, self._requests = deque(), requests
 
     def __iter__(self) -> Iterator[BatchRequest]:
@@ -192,7 +192,7 @@ class RequestSampler:
 
 
 class EpochIterator:
-    """The batches of one epoch; WorkerDiedError names the sample where a worker was killed."""
+    """The batches of one epoch; if a worker is killed, WorkerDiedError names the sample that it was fetching."""
 
     def __init__(self, epochs: Epochs, turn: int, loader: DataLoader[object], inner: TorchLoader) -> None:
         self.epochs, self.turn, self.loader = epochs, turn, loader
@@ -227,8 +227,8 @@ class EpochIterator:
         except BaseException as error:
             self._let_go(error)
             if self.pending and (self.working is None or "in DataLoader worker process" in str(error)):
-                # Fetching raised this, not a timeout, an interrupt or a sampler: the next batch is another one. Until
-                # it comes, the user has got no more than before.
+                # Fetching raised this, not a timeout, an interrupt or a sampler: iteration goes on with the next
+                # request. The position moves only when the batch of that one is handed over.
                 self.pending.popleft()
             died = self._died(error)
             if died is None:
@@ -236,31 +236,31 @@ class EpochIterator:
         try:
             raise died
         finally:
-            # Kept here, it would keep this frame, and this frame the other workers.
+            # The error refers to this frame, so a reference from here would keep the frame and the other workers.
             del died
 
     def _let_go(self, error: BaseException) -> None:
-        # What a worker raised is raised again by a frame of torch that keeps it: a cycle, with this iterator in it, so
-        # that workers would end when the garbage collector comes by, after five seconds of waiting for each.
+        # torch raises a worker's error again from a frame that refers to it: a cycle, with this iterator in it. With
+        # it, workers would end only when the garbage collector runs, after five seconds of waiting for each.
         if self.working is not None:
             traceback.clear_frames(error.__traceback__)
 
     def _died(self, error: BaseException) -> WorkerDiedError | None:
-        """What torch says of a worker's end, with the sample that it was fetching."""
-        named = re.search(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (.*)", str(error))
-        if named is None or self.working is None:
+        """Return the error for a worker that died, with the sample it was fetching; None if `error` is another one."""
+        matched = re.search(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (.*)", str(error))
+        if matched is None or self.working is None:
             return None
-        places = dict(zip(self.working[::2], self.working[1::2], strict=True))
-        known = [place - 1 for pid in named[1].split(",") if (place := places.get(int(pid)))]
-        where = f"while fetching {', '.join(map(self._named, known))}" if known else "before its first sample"
+        ends = dict(zip(self.working[::2], self.working[1::2], strict=True))
+        positions = [end - 1 for pid in matched[1].split(",") if (end := ends.get(int(pid)))]
+        where = f"while fetching {', '.join(map(self._named, positions))}" if positions else "before its first sample"
         hint = "what it printed is above; num_workers=0 shows where it comes from"
-        if "killed" in named[2]:
+        if "killed" in matched[2]:
             hint = "a worker killed by the system usually ran out of memory: use fewer workers or less prefetching"
-        if known:
+        if positions:
             hint += "; samebits.data.fetch(dataset, index, ...) fetches that sample alone"
-        # The first clause of what torch says: `is killed by signal: Killed`.
-        how = named[2].split(". ")[0].rstrip(". ")
-        return WorkerDiedError(f"DataLoader worker (pid {named[1]}) {how} {where}", hint)
+        # The first clause of torch's message: `is killed by signal: Killed`.
+        ending = matched[2].split(". ")[0].rstrip(". ")
+        return WorkerDiedError(f"DataLoader worker (pid {matched[1]}) {ending} {where}", hint)
 
     def _named(self, position: int) -> str:
         for request in self.pending:

@@ -1,4 +1,4 @@
-"""Fetching one batch, sample by sample, each under its own key: the same code in a worker and in the main process."""
+"""Fetches a batch, sample by sample, each under its own key, by the same code in a worker and in the main process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Skipped(NamedTuple):
 
 
 class FetchedBatch(NamedTuple):
-    """A batch, and what was left out of it; `is_empty` when nothing is left."""
+    """A batch, and the samples that were left out of it; `is_empty` if no sample remains."""
 
     batch: object
     skipped: list[Skipped]
@@ -35,15 +35,15 @@ class FetchedBatch(NamedTuple):
 
 
 class Fetcher(Dataset[object]):
-    """A dataset of batches: `fetcher[request]` is the batch that is asked for.
+    """A dataset of batches: `fetcher[request]` is the batch for a `BatchRequest`.
 
     Args:
-        skips: leave out samples that raise, and hand over `FetchedBatch` instead of the batch.
-        working: for each worker its process id, and one more than the position that it fetches; shared by all.
-        label: whatever the tracer wants to know about this loader.
+        skips: leave out samples that raise, and return a `FetchedBatch` instead of the batch.
+        working: two numbers for each worker, its process id and the position that it fetches plus 1; shared by all.
+        label: tells the tracer which loader this is.
     """
 
-    # Calls what fetches a sample, given the fetcher and that; set by the data-workers factor.
+    # Called as `tracer(fetcher, fetch)` in the place of `fetch()`, for each sample; set by the data-workers factor.
     tracer: ClassVar[Callable[[Fetcher, Fetch], object] | None] = None
 
     def __init__(
@@ -58,24 +58,24 @@ class Fetcher(Dataset[object]):
         self.dataset, self.collate_fn, self.seed, self.skips, self.working = dataset, collate_fn, seed, skips, working
         self.label = label
         self._derivers = {name: KeyDeriver(seed, name) for name in ("sample", "batch", "stream")}
-        # Made in the process that fetches: a worker has its own copy of the dataset, and of what that holds.
+        # Found in the process that fetches: a worker has its own copy of the dataset and of the generators in it.
         self._generators: Generators | None = None
         self._held: list[tuple[str, int]] = []
         self._is_settled = False
         self._draws_in_bulk = False
 
     def __reduce__(self) -> tuple[type[Fetcher], tuple[object, ...]]:
-        # What it was made of: a worker that is sent one makes its own stems and generators.
-        # A copy of a loader reads its own dataset: what stands in the arguments is copied.
+        # Pickled as its arguments: the worker that receives it makes its own derivers and finds its own generators.
+        # A deep copy has a copy of each argument, so the copy of a loader reads its own dataset.
         return type(self), (self.dataset, self.collate_fn, self.seed, self.skips, self.working, self.label)
 
     def __getitem__(self, request: BatchRequest) -> object:
-        """Raises what the dataset raises, with a note that names the sample."""
+        """Fetch a batch; an error that the dataset raises gets a note that names the sample."""
         fetched: FetchedBatch = self._settled(partial(self._fetched, request))
         return fetched if self.skips else fetched.batch
 
     def _settled(self, fetch: Callable[[], T]) -> T:
-        """What is fetched; the first time once more, where it made generators: `if self.rng is None: self.rng = …`."""
+        """Return `fetch()`; the first time, fetch again if it made generators (`if self.rng is None: self.rng = …`)."""
         fetched = fetch()
         if self._is_settled:
             return fetched
@@ -92,14 +92,14 @@ class Fetcher(Dataset[object]):
 
     @contextmanager
     def keyed(self) -> Iterator[Generators]:
-        """The generators, to be started at will; afterwards they stand where they stood.
+        """Lend the generators that a sample may draw from; in the main process, restore their states afterwards.
 
-        Workers of torch compute with one thread. So does the main process within, since the sum of a tensor may have
-        other bits with two.
+        torch's workers compute with one thread. So does the main process within this context, since the sum of a
+        tensor may have different bits with two.
         """
         generators = self._found()
         if get_worker_info() is not None and Current.words is None:
-            # A worker draws for nothing but samples.
+            # A worker draws only for samples, so there is no state to restore.
             try:
                 yield generators
             finally:
@@ -114,37 +114,37 @@ class Fetcher(Dataset[object]):
                 torch.set_num_threads(threads)
 
     def _found(self) -> Generators:
-        """What may be drawn from; looked for anew when the dataset has been given something else to hold."""
-        # A counter that moves with every sample holds no generator.
-        own = getattr(self.dataset, "__dict__", {}).items()
-        held = [(name, id(value)) for name, value in own if not issubclass(type(value), int | float | str)]
+        """Return the generators that may be drawn from; search again if an attribute of the dataset was replaced."""
+        # Numbers and texts hold no generator, and a counter that changes with every sample must not cause a search.
+        attributes = getattr(self.dataset, "__dict__", {}).items()
+        held = [(name, id(value)) for name, value in attributes if not issubclass(type(value), int | float | str)]
         if self._generators is None or held != self._held:
             self._held = held
             self._generators = Generators(("dataset", self.dataset), ("collate_fn", self.collate_fn))
         return self._generators
 
     def states(self) -> list[object]:
-        """Where every generator stands, as something that can be compared."""
+        """Return the state of every generator, in a form that can be compared."""
         return [] if self._generators is None else self._generators.frozen()
 
     def _start(self, generators: Generators, epoch: int, index: object, repeat: int) -> None:
         generators.start(self._derivers["sample"].key(epoch, index_word(index), repeat))
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
-        """The samples that are asked for."""
+        """Return the samples of a request; those that are left out are added to `skipped`."""
         in_bulk = request.is_batch and _fetches_in_bulk(self.dataset)
         if in_bulk and not self._draws_in_bulk:
             samples = self._in_bulk(request, generators)
             if samples is not None:
                 return samples
-        found: list[object] = []
+        fetched: list[object] = []
         for number, (index, repeat) in enumerate(zip(request.indices, request.repeats, strict=True)):
             self._start(generators, request.epoch, index, repeat)
-            self.one(partial(self._sample, index, in_bulk), request.start + number, index, found, skipped)
-        return found
+            self.one(partial(self._sample, index, in_bulk), request.start + number, index, fetched, skipped)
+        return fetched
 
     def one(self, fetch: Fetch, position: int, index: object, found: list[object], skipped: list[Skipped]) -> None:
-        """Fetch one sample, or leave it out where that is wanted."""
+        """Fetch one sample and add it to `found`; if it raises and may be left out, add it to `skipped`."""
         self._report(position)
         try:
             found.append(fetch() if Fetcher.tracer is None else Fetcher.tracer(self, fetch))
@@ -152,14 +152,14 @@ class Fetcher(Dataset[object]):
             if not self.skips:
                 where = f"while fetching sample {index!r}, number {position} of its epoch"
                 if isinstance(error, StopIteration):
-                    # As it is, it would end the epoch, unnoticed.
+                    # Raised as it is, it would end the epoch unnoticed.
                     raise RuntimeError(f"StopIteration was raised {where}") from error
                 note(error, where)
                 raise
             skipped.append(Skipped(index, f"{type(error).__name__}: {error}"))
 
     def alone(self, epoch: int, index: object, repeat: int = 0) -> object:
-        """One sample, neither batched nor skipped."""
+        """Fetch one sample by itself; it is neither collated nor skipped."""
 
         def fetch() -> object:
             with self.keyed() as generators:
@@ -172,11 +172,11 @@ class Fetcher(Dataset[object]):
         return self.dataset.__getitems__([index])[0] if in_bulk else self.dataset[index]
 
     def _in_bulk(self, request: BatchRequest, generators: Generators) -> list[object] | None:
-        """What the dataset fetches at once; None when it drew, since a draw has to belong to one sample."""
+        """Return samples that the dataset fetches at once; None if it drew: a draw has to belong to one sample."""
         self._report(request.start)
         generators.start(self._derivers["batch"].key(request.epoch, request.start, "samples"))
         before = generators.frozen()
-        # One by one, a sample that raises can be named, or left out.
+        # After an error, samples are fetched one by one, so that the one that raises can be named or left out.
         with suppress(Exception):
             samples = list(self.dataset.__getitems__(list(request.indices)))
             if generators.frozen() == before:
@@ -199,15 +199,14 @@ class Fetcher(Dataset[object]):
 
 
 def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_longer: bool, worker_id: int) -> None:
-    """Show the user's dataset in a worker's `get_worker_info()`, and call the user's own function.
+    """Show the user's dataset in a worker's `get_worker_info()`, and call the user's `worker_init_fn`.
 
-    Every worker reads a stream as a whole. A function that shares it out among workers, as torch's documentation has
-    it, knows that there is one, and leaves it whole. A worker is needed longer where the training ends a while after it
-    was asked to.
+    Every worker reads a stream whole. A `worker_init_fn` that splits the stream among workers, as in torch's
+    documentation, is told that there is one worker. `is_needed_longer`: the training goes on for a while after SIGTERM.
     """
     if is_needed_longer and hasattr(os, "setpgid"):
         # torchrun and schedulers signal whole process groups: the worker would be gone in the middle of the last step.
-        # It still ends with its parent, and by its parent's signal.
+        # In a group of its own, it still ends with its parent, and when its parent signals it.
         os.setpgid(0, 0)
     info: Any = get_worker_info()
     shown = {"dataset": info.dataset.dataset}
@@ -222,38 +221,41 @@ def prepare_worker(worker_init_fn: Callable[[int], object] | None, is_needed_lon
 
 
 def _assign(info: object, values: dict[str, object]) -> None:
-    # torch forbids assigning to it, to prevent mistakes.
+    # torch forbids plain assignment to worker info, to prevent mistakes.
     for name, value in values.items():
         object.__setattr__(info, name, value)
 
 
 def _fetches_in_bulk(dataset: object) -> bool:
-    """Whether it has a way of its own to fetch many samples; torch's Subset only passes them on."""
+    """Whether a dataset has a `__getitems__` of its own; that of torch's Subset only passes the indices on."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return bool(getattr(dataset, "__getitems__", None))
 
 
 def fetch(dataset: object, index: object, *, seed: int = 0, epoch: int = 0, repeat: int = 0) -> object:
-    """One sample exactly as a loader with this seed fetches it, in this process.
+    """Fetch one sample in this process, with the same bits as in a `DataLoader` of this seed; it is not collated.
 
     Args:
         dataset: map-style.
-        index: as the sampler gives it.
-        seed: the loader's.
-        epoch: counts from 0.
-        repeat: how often the index has come before in this epoch.
+        index: index of the sample, as the sampler gives it.
+        seed: seed of the loader.
+        epoch: number of the epoch, from 0.
+        repeat: how often the index came before in this epoch; 0 unless the sampler repeats indices.
+
+    Raises:
+        UsageError: `index` is of a type that cannot be part of a key. Whatever the dataset raises is raised as well.
     """
     return Fetcher(dataset, as_it_is, seed).alone(epoch, index, repeat)
 
 
 def as_it_is(samples: object) -> object:
-    """Collate nothing; for a loader whose dataset gives whole batches."""
+    """Return the samples unchanged: the collate function of a loader whose dataset returns whole batches."""
     return samples
 
 
 def note(error: BaseException, text: str) -> None:
-    """Say it below the error: as a note, or, before Python 3.11, at the end of its message."""
+    """Add a text to an error: as a note, or, before Python 3.11, at the end of its message."""
     if hasattr(error, "add_note"):
         error.add_note(text)
     elif error.args and isinstance(error.args[0], str):

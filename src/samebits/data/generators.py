@@ -1,6 +1,6 @@
 """The generators that a sample may draw from: the libraries' global ones and those that objects hold.
 
-All of them can be put aside, started from the key of a sample, and brought back exactly.
+They can all be put aside, started from the key of a sample, and restored exactly.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from samebits.rng.search import find_generators, is_keyable
 
 
 class Words(NamedTuple):
-    """What each library starts from for one key; no two libraries share any of it.
+    """The seed of each library's generators under one key; no two libraries share a part of the key.
 
     Attributes:
-        numpy: 32 bits, which is what `numpy.random.seed` takes as one number.
-        torch: 32 bits; torch's CPU generator looks at no more.
-        rest: what the held generators' own words are derived from.
-        made: the explicit generators that were asked for, by library.
+        numpy: 32 bits, as many as `numpy.random.seed` takes as one number.
+        torch: 32 bits, as many as torch's CPU generator uses.
+        rest: the part of the key from which the seeds of held generators are derived.
+        made: library → the generator that `sample_generator` made for it.
     """
 
     python: int
@@ -42,46 +42,46 @@ class Words(NamedTuple):
 
     @classmethod
     def of(cls, key: bytes) -> Words:
-        """Cut from a key of 64 bytes."""
+        """Cut a key of 64 bytes into the seeds."""
         parts = (key[:16], key[16:20], key[20:24], key[24:32])
         python, numpy, for_torch, accelerator = (int.from_bytes(part, "little") for part in parts)
         return cls(python, numpy, for_torch, accelerator >> 1, key[32:], {})
 
     def of_held(self, path: str) -> int:
-        """128 bits for a generator that an object holds."""
+        """Return the seed, 128 bits, of the generator that an object holds at `path`."""
         raw = hashlib.blake2b(path.encode(errors="surrogatepass"), key=self.rest, digest_size=16).digest()
         return int.from_bytes(raw, "little")
 
 
 class Generators:
-    """Every generator that a call may draw from: the global ones, and those that `roots` hold now, but for `beside`.
+    """Every generator that a call may draw from: the global ones, and those that `roots` hold now.
 
-    With `only_torch`, Python's and NumPy's global generators are left alone.
+    Objects in `beside` are not searched. With `only_torch`, Python's and NumPy's global generators are left alone.
     """
 
     def __init__(self, *roots: tuple[str, object], only_torch: bool = False, beside: Iterable[object] = ()) -> None:
-        # NumPy seeds itself when it is imported; a dataset that does so in mid-sample must find it keyed already.
+        # NumPy seeds itself when it is imported: so import it before a dataset does in the middle of a sample.
         numpy_random = None if only_torch else _numpy_random()
         self._python = None if only_torch else handle_of(random)
         self._numpy = None if numpy_random is None else handle_of(numpy_random)
-        found = find_generators(*roots, beside=beside)
-        self.paths = {path: id(one) for path, one in found}
-        self.held = [(path, handle_of(one)) for path, one in found if is_keyable(one)]
+        generators = find_generators(*roots, beside=beside)
+        self.paths = {path: id(one) for path, one in generators}
+        self.held = [(path, handle_of(one)) for path, one in generators if is_keyable(one)]
 
     def states(self) -> States:
-        """The state of each of them, and how to restore it."""
-        others = (self._python, self._numpy, *(handle for _, handle in self.held))
-        return [*torch_states(torch), *((one.restore, one.state()) for one in others if one is not None)]
+        """Return the present state of each generator, with the function that restores it."""
+        handles = (self._python, self._numpy, *(handle for _, handle in self.held))
+        return [*torch_states(torch), *((one.restore, one.state()) for one in handles if one is not None)]
 
     def frozen(self) -> list[object]:
-        """The state of each of them, as something that can be compared."""
-        # A tensor's own pickle holds more than its values.
+        """Return the present state of each generator, in a form that can be compared."""
+        # The pickle of a tensor holds more than its values.
         plain = [state.tolist() if isinstance(state, torch.Tensor) else state for _, state in self.states()]
         return [pickle.dumps(state) for state in plain]
 
     @contextmanager
     def put_aside(self) -> Iterator[None]:
-        """Afterwards they stand where they stood, and the same sample is being fetched."""
+        """Restore all generators on leaving, and which sample is being fetched."""
         states, words = self.states(), Current.words
         try:
             yield
@@ -90,7 +90,7 @@ class Generators:
             Current.words = words
 
     def start(self, key: bytes) -> None:
-        """Start all of them from the key of whatever comes next."""
+        """Start all generators from a key of 64 bytes."""
         words = Words.of(key)
         torch.default_generator.manual_seed(words.torch)
         if self._python is not None:
@@ -105,9 +105,9 @@ class Generators:
 
 
 class StepGenerators:
-    """Generators of a training outside of its loaders: what a step draws depends on nothing that came before it.
+    """The generators of a training outside its loaders, started for each step: its draws depend on nothing before it.
 
-    Those that `roots` hold now are started as well, but for what only `beside` holds.
+    They are the global ones, and those that `roots` hold now. Objects in `beside` are not searched.
     """
 
     def __init__(self, seed: int, *roots: tuple[str, object], beside: Iterable[object] = ()) -> None:
@@ -115,7 +115,7 @@ class StepGenerators:
         self._generators = Generators(*roots, beside=beside)
 
     def start(self, *words: str | int) -> None:
-        """Begin what `words` name, such as ("batch", epoch, number): every rank has draws of its own."""
+        """Start all generators from the key of `words`, such as ("batch", epoch, number), and of this rank."""
         self._generators.start(self._deriver.key(*words, "rank", current_world().rank))
         # No sample is being fetched.
         Current.words = None
@@ -135,29 +135,29 @@ def _received(device: str, state: list[int]) -> torch.Generator:
     return generator
 
 
-# torch sends the state through shared memory, which a spawned worker fails to open (2.13): no dataset could hold one.
+# torch sends a state through shared memory, which a spawned worker fails to open (2.13): a dataset could hold none.
 ForkingPickler.register(torch.Generator, lambda one: (_received, (str(one.device), one.get_state().tolist())))
 
 
 class Current:
-    """What generators were started from last, while a sample is fetched."""
+    """The seeds from which generators were last started, while a sample or batch is fetched; else None."""
 
     words: ClassVar[Words | None] = None
 
 
 def sample_generator(library: str = "torch") -> object:
-    """The generator of the sample that is being fetched: for code that would rather not draw from a global one.
+    """Return the generator of the sample that is being fetched, for code that should not draw from a global one.
 
-    Its numbers depend on seed, epoch, index and repeat of the sample, and on nothing else, not on what was drawn from
-    global generators either. Asked twice within one sample, it is the same generator, which continues. While a batch is
-    collated it is the batch's.
+    Its numbers depend only on seed, epoch, index and repeat of the sample, not on draws from global generators. Called
+    again for the same sample, it returns the same generator, which continues. While a batch is collated, the generator
+    is that of the batch.
 
     Args:
         library: `torch` for a `torch.Generator` on the CPU, `numpy` for a `numpy.random.Generator`, `python` for a
             `random.Random`.
 
     Raises:
-        UsageError: no sample is being fetched by a loader of samebits, or there is no such library.
+        UsageError: no sample is being fetched through samebits, or there is no such library, or it is not installed.
     """
     if library not in _MAKERS:
         raise UsageError(f"library must be one of {', '.join(_MAKERS)}, got {library!r}")

@@ -1,7 +1,7 @@
-"""Keys that travel with the indices: for frameworks that make loaders of torch themselves, and make them anew.
+"""Keys that travel with the indices, for frameworks that make torch's loaders themselves, and remake them.
 
-Whatever becomes of the loader, its dataset, its sampler and what the sampler yields stay. So the sampler yields
-indices that know their epoch and their place in it, and the dataset, given a list of them, fetches the whole batch.
+A loader that is remade keeps its dataset, its sampler, and what the sampler yields. So the sampler yields indices that
+carry their epoch and their position in it, and the dataset, given a list of them, fetches the whole batch.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from samebits.base.ranks import ALONE
 from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
 
-# How many indices are drawn at a time, with the generators of the order.
+# How many indices the sampler yields at a time, while the generators are those of the order.
 _AT_ONCE = 256
 
 
 class Key(int):
-    """An index that knows where it stands.
+    """An index that carries its position in the training.
 
     Attributes:
         epoch: counts from 0.
-        position: in the epoch, over all ranks.
-        repeat: how often the index has come before in this epoch.
+        position: position in the epoch, counted over all ranks.
+        repeat: how often the index came before in this epoch.
     """
 
     epoch: int
@@ -39,14 +39,14 @@ class Key(int):
         return key
 
     def __reduce__(self) -> tuple[type[Key], tuple[int, ...]]:
-        # To a worker, whole.
+        # Workers get it with its attributes.
         return Key, (int(self), self.epoch, self.position, self.repeat)
 
 
 class KeyedSampler(Sampler[int]):
-    """The order of another sampler, as keys; what that one draws, it draws from generators of the epoch's own.
+    """A sampler that yields the indices of another one as keys.
 
-    The order hangs on the seed, unless the sampler has one itself.
+    The other one draws from generators started from (seed, epoch), so these determine its order, unless it has a seed.
     """
 
     def __init__(self, sampler: Any, seed: int, dataset: Any) -> None:
@@ -62,14 +62,14 @@ class KeyedSampler(Sampler[int]):
                 yield Key(index, self.epoch, request.start + number, repeat)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch, here and in the sampler within."""
+        """Make the next iteration this epoch, here and in the other sampler."""
         self.epoch = epoch
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
 
 class KeyedDataset(Dataset[object]):
-    """A map-style dataset that gives whole batches for lists of keys; the loader has nothing left to collate."""
+    """A map-style dataset that returns a whole collated batch for a list of keys; the loader collates nothing."""
 
     def __init__(self, dataset: Any, collate_fn: Callable[[Any], object], seed: int) -> None:
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
@@ -84,18 +84,18 @@ class KeyedDataset(Dataset[object]):
         return len(self.dataset)
 
     def __getitem__(self, index: object) -> object:
-        """One sample, as a batch of its own."""
+        """Return one sample as a batch of its own."""
         return self.__getitems__([index])
 
     def __getitems__(self, keys: Iterable[object]) -> object:
-        """The batch; UsageError where something put plain indices in the place of the keys."""
-        asked = list(keys)
-        known = [key for key in asked if isinstance(key, Key)]
-        if not known or len(known) != len(asked):
+        """Return the batch; raise UsageError if something replaced the keys by plain indices."""
+        items = list(keys)
+        keyed = [key for key in items if isinstance(key, Key)]
+        if not keyed or len(keyed) != len(items):
             raise UsageError(
                 "the batch was asked for by plain indices, so that nothing is known of its epoch",
                 "leave the sampler of the train loader as the callback of samebits has set it",
             )
-        indices, repeats = tuple(map(int, known)), tuple(key.repeat for key in known)
-        end = known[-1].position + 1
-        return self._fetcher[BatchRequest(known[0].epoch, known[0].position, indices, repeats, end)]
+        indices, repeats = tuple(map(int, keyed)), tuple(key.repeat for key in keyed)
+        end = keyed[-1].position + 1
+        return self._fetcher[BatchRequest(keyed[0].epoch, keyed[0].position, indices, repeats, end)]

@@ -1,4 +1,4 @@
-"""Looking on, line by line, while a sample is fetched: which of the user's lines draw, and which change an object."""
+"""A tracer of the user's lines while a sample is fetched: which of them draw, and which change an object."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import torch
 from samebits.base.sites import Site, is_user_file, site_of
 from samebits.bits.digest import digest, is_evidence
 
-# A sample whose code runs through more lines is followed no further.
+# A sample whose code runs through more lines is not followed any further.
 LINES_FOLLOWED = 5000
 _DEPTH = 3
 _ITEMS = 50
 _ITEMS_CARRIED = 20
 _LONG = 200
 
-# Site, frame, and what the function returned, in a list, if the line ended it.
+# Takes the site, the frame, and a list: of what the function returned if it ended at this line, else empty.
 OnLine = Callable[[Site, FrameType, list[object]], None]
 
 
 def follow(call: Callable[[], object], after_line: OnLine) -> object:
-    """What `call` returns; `after_line` is called for each of the user's lines when it has been executed.
+    """Return `call()`, and call `after_line` for each of the user's lines once it has been executed.
 
-    A line that calls others of the user's lines is reported after them, too. Under a debugger nothing is reported.
+    A line that calls a user's function is reported after that function's lines. Under a debugger nothing is reported.
     """
     if sys.gettrace() is not None:
         return call()
@@ -44,13 +44,13 @@ def follow(call: Callable[[], object], after_line: OnLine) -> object:
         return step
 
     def step(frame: FrameType, event: str, result: object) -> object:
-        """A line begins, so the one before it has ended; or the function returns, or raises."""
+        """Report the line that has ended: the next line begins, or the function returns or raises."""
         nonlocal left
         if event == "exception" or not stack or stack[-1][0] is not frame:
             return step
         left -= 1
         _, site = stack.pop()
-        # Whatever the listener calls is not followed.
+        # Calls that `after_line` makes are not followed.
         sys.settrace(None)
         try:
             after_line(site, frame, [result] if event == "return" else [])
@@ -69,10 +69,10 @@ def follow(call: Callable[[], object], after_line: OnLine) -> object:
 
 
 class SampleTracer:
-    """Which of the user's lines make the first two samples depend on more than their indices.
+    """A tracer that finds which of the user's lines make the first two samples depend on more than their indices.
 
-    Lines that move a generator in either; and lines that change in the second what the dataset holds: in the first it
-    may only have made ready what it keeps. `found` is told of each line once, with what it changes; None if it draws.
+    These are the lines that draw, and those that change, in the second sample, what the dataset holds: in the first, it
+    may only prepare what it keeps. `found` is called once for each line, with the name it changes, or None if it draws.
     """
 
     def __init__(self, found: Callable[[Site, str | None], None]) -> None:
@@ -102,28 +102,28 @@ class SampleTracer:
 
 
 def carried_by(one: object, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, object]:
-    """What an object carries from sample to sample, in itself and in what it holds, by attribute.
+    """Return what an object carries from sample to sample: attribute → value, also of the objects that it holds.
 
-    Generators are keyed, so they are no part of it. Dicts and sets are only looked at with `caches`: growing, they
+    Generators are left out, since they are keyed. Dicts and sets are included only with `caches`: those that grow
     mostly keep what was read before.
     """
-    found: dict[str, object] = {}
-    own = getattr(one, "__dict__", None)
-    for name, value in own.items() if isinstance(own, dict) else ():
+    carried: dict[str, object] = {}
+    attributes = getattr(one, "__dict__", None)
+    for name, value in attributes.items() if isinstance(attributes, dict) else ():
         if caches or not isinstance(value, dict | set):
-            found[f"{path}.{name}"] = _carried(value)
+            carried[f"{path}.{name}"] = _carried(value)
             if depth:
-                found |= carried_by(value, caches, depth - 1, f"{path}.{name}")
+                carried |= carried_by(value, caches, depth - 1, f"{path}.{name}")
     if isinstance(one, list | tuple) and depth:
         for number, item in enumerate(one[:_ITEMS_CARRIED]):
-            found |= carried_by(item, caches, depth - 1, f"{path}[{number}]")
-    return found
+            carried |= carried_by(item, caches, depth - 1, f"{path}[{number}]")
+    return carried
 
 
 def _carried(one: Any) -> object:
     kind = type(one)
     if kind is str:
-        # A long text is hashed once in its life, and compared after every line.
+        # Texts are compared after every line, and Python hashes a text only once.
         return one if len(one) < _LONG else (len(one), hash(one))
     if kind is float:
         return one.hex()
@@ -133,13 +133,13 @@ def _carried(one: Any) -> object:
 
 
 def changes(look: Callable[[], dict[str, object]]) -> Callable[[], str | None]:
-    """What tells, each time it is called, the first name under which something else is found than the time before."""
+    """Return a function that names, in each call, the first value that changed since the call before; else None."""
 
     def looked() -> dict[str, object] | None:
         try:
             return look()
         except Exception:
-            # An object that cannot be looked at, or that another thread changes meanwhile, is left alone.
+            # An object that cannot be read, or that another thread changes meanwhile, is passed over.
             return None
 
     before = looked()
@@ -157,10 +157,10 @@ def changes(look: Callable[[], dict[str, object]]) -> Callable[[], str | None]:
 
 
 def value_of(value: Any, depth: int = _DEPTH) -> Any:
-    """What a value is made of, as something that can be compared between two executions; None where that is unknown.
+    """Return a value in a form that can be compared between two executions; None if there is no such form.
 
-    Tensors and arrays by their bits, generators by where they stand, objects by their attributes, containers by their
-    first items.
+    Tensors and arrays are compared by their bits, generators by their states, objects by their attributes, containers
+    by their first items.
     """
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return f"{type(value).__name__} {value!r}"
@@ -184,7 +184,7 @@ def _parts(value: object, depth: int) -> object:
         return (len(value), *[value_of(item, depth) for item in value[:_ITEMS]])
     if isinstance(value, dict):
         return {str(key): value_of(item, depth) for key, item in list(value.items())[:_ITEMS]}
-    own = getattr(value, "__dict__", None)
-    if not isinstance(own, dict) or callable(value):
+    attributes = getattr(value, "__dict__", None)
+    if not isinstance(attributes, dict) or callable(value):
         return None
-    return {name: value_of(item, depth) for name, item in list(own.items())[:_ITEMS]}
+    return {name: value_of(item, depth) for name, item in list(attributes.items())[:_ITEMS]}

@@ -1,4 +1,4 @@
-"""DataLoader: torch's, with batches that depend on nothing but (seed, epoch, index)."""
+"""DataLoader: torch's loader, with batches that depend only on (seed, epoch, index)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _made = itertools.count()
 
 
 def whole_number(value: Any, name: str) -> int:
-    """The number as Python's own; UsageError when it is none."""
+    """Return the value as a Python int; raise UsageError if it is not a whole number."""
     try:
         return index(value)
     except TypeError:
@@ -31,7 +31,7 @@ def whole_number(value: Any, name: str) -> int:
 
 
 def world_of(rank: int | None, world_size: int | None) -> World:
-    """As given; else as `current_world` says. UsageError where only one is known, or the rank is out of range."""
+    """Return rank and size, given or from `current_world`; UsageError if one is missing or the rank is out of range."""
     if (rank is None) != (world_size is None):
         raise UsageError(f"rank={rank} and world_size={world_size} go together", "give both, or neither")
     world = current_world() if rank is None or world_size is None else World(rank, world_size)
@@ -41,15 +41,15 @@ def world_of(rank: int | None, world_size: int | None) -> World:
 
 
 class DataLoader(torch.utils.data.DataLoader[object]):
-    """Batches that are the same bits for any `num_workers`, any number of ranks, and after any resume.
+    """A DataLoader whose batches have the same bits for any `num_workers`, any number of ranks, and after any resume.
 
-    Arguments and behaviour are torch's own, but for what follows.
+    Arguments and behaviour are those of torch's DataLoader, with these differences:
 
-    - While a sample is fetched, every generator it may draw from (Python's, NumPy's and torch's global ones, those of
-      accelerators in use, and generators that the dataset and its transforms hold) starts from the sample's own key,
-      derived from seed, epoch, index and how often the index came before. While a batch is collated they start from
-      the batch's. In the main process they are brought back afterwards. Nothing is drawn from a global generator.
-    - `batch_size` is that of the global batch: with several ranks each gets a contiguous part of it.
+    - While a sample is fetched, every generator it may draw from (Python's, NumPy's and torch's global ones, those
+      of accelerators in use, and those that the dataset and its transforms hold) starts from the sample's key, which is
+      derived from seed, epoch, index, and how often the index came before. While a batch is collated, they start from
+      the key of the batch. In the main process they are restored afterwards. The loader draws from no global generator.
+    - `batch_size` is the size of the global batch: with several ranks, each rank gets a contiguous part of it.
     - Each iteration is an epoch of its own, also after an early `break`.
 
     >>> loader = DataLoader(list(range(6)), batch_size=4, shuffle=True, seed=0)
@@ -61,18 +61,18 @@ class DataLoader(torch.utils.data.DataLoader[object]):
     Args:
         dataset: map-style, or iterable (see `Mapped`).
         args: as for torch's DataLoader.
-        seed: what the order and all randomness of samples hang on. Left out, it is derived from the seed of
-            `generator`, else of torch's global generator, and from how many such loaders were made before.
-        rank: of this process; left out, as torch.distributed or the environment says.
-        world_size: number of ranks, given together with `rank`.
-        last_batch: a last global batch that is not full is handed over as it is (`keep`), left out (`drop`, the same as
-            `drop_last=True`) or filled up with the first samples of the epoch (`pad`). `keep` refuses a batch with
-            fewer samples than ranks; `uneven` lets some ranks end a batch earlier.
-        on_error: `skip` leaves out samples that raise, whatever the number of workers, and lists them in `skipped`.
+        seed: root seed; the order and all sample randomness are derived from it. If left out, it is derived from the
+            seed of `generator`, else of torch's global generator, and from how many such loaders were made before.
+        rank: rank of this process, from 0; if left out, as torch.distributed or the environment says.
+        world_size: number of ranks; given together with `rank`.
+        last_batch: treatment of a last global batch that is not full: `keep` (the default) hands it over as it is, but
+            refuses fewer samples than ranks; `uneven` accepts these, so some ranks end a batch earlier; `drop` leaves
+            it out, as `drop_last=True` does; `pad` fills it up with the first samples of the epoch.
+        on_error: `skip` leaves out samples that raise, for any number of workers alike, and lists them in `skipped`.
         options: as for torch's DataLoader.
 
     Raises:
-        UsageError: arguments that contradict each other.
+        UsageError: arguments contradict each other, or would let the order depend on timing or on ranks.
     """
 
     def __init__(
@@ -93,20 +93,20 @@ class DataLoader(torch.utils.data.DataLoader[object]):
             )
         super().__init__(dataset, *args, **options)
         self._seed = None if seed is None else whole_number(seed, "seed")
-        # Whether the seed is one that all ranks have: it was given, or came with a state.
+        # Whether all ranks have this seed: it was given, or came with a loaded state.
         self._is_agreed = seed is not None
         self.rank, self.world_size, self.on_error = rank, world_size, on_error
         self.last_batch = self._checked_last_batch(last_batch)
         self._check(on_error)
-        torchs = (self.generator or torch.default_generator).initial_seed()
-        root = derive(torchs, "loader", next(_made)) >> 1 if self._seed is None else self._seed
+        torch_seed = (self.generator or torch.default_generator).initial_seed()
+        root = derive(torch_seed, "loader", next(_made)) >> 1 if self._seed is None else self._seed
         self._epochs = Epochs(dataset, root, self.last_batch, on_error)
 
     def __iter__(self) -> EpochIterator:  # type: ignore[override]
         return self._epochs.begin(self, self._ranks())
 
     def __len__(self) -> int:
-        """The batches of an epoch for this rank; samples that are skipped can make it fewer."""
+        """Return the number of batches in an epoch on this rank; there can be fewer if samples are skipped."""
         is_stream = isinstance(self.dataset, IterableDataset)
         if self.batch_size is None and self.batch_sampler is not None and not is_stream:
             return super().__len__()
@@ -114,43 +114,43 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         ranks = self._ranks()
         full, rest = divmod(samples, self.batch_size or ranks.size)
         if self.last_batch == "uneven":
-            own = own_part(ranks, rest)
-            return int(full + (own.stop > own.start))
+            part = own_part(ranks, rest)
+            return int(full + (part.stop > part.start))
         return int(full + (rest > 0 and self.last_batch != "drop"))
 
     @property
     def seed(self) -> int | None:
-        """The seed that was given; a loader without one hangs on torch's, or on that of a loaded state."""
+        """The seed that was given; None if the seed is derived from torch's, or comes from a loaded state."""
         return self._seed
 
     @property
     def skipped(self) -> list[Skipped]:
-        """Index and error of what this rank has left out of the current epoch so far."""
+        """Index and error of each sample that this rank has left out of the current epoch so far."""
         return list(self._epochs.skipped)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch; without it they count up from 0."""
+        """Make the next iteration this epoch, counted from 0; without this call, epochs count up from 0."""
         self._epochs.set_epoch(whole_number(epoch, "epoch"))
 
     def set_position(self, epoch: int, batches: int) -> None:
-        """Let the next iteration be the rest of this epoch, after its first batches.
+        """Make the next iteration the rest of this epoch, after its first `batches` global batches.
 
-        For a framework that counts batches itself. A batch of which every sample was skipped is one as well.
+        This is for frameworks that count batches themselves. A batch whose samples were all skipped counts, too.
         """
         self._epochs.set_position(self, whole_number(epoch, "epoch"), whole_number(batches, "batches"), self._ranks())
 
     def state_dict(self) -> dict[str, object]:
-        """Where this loader stands: a few whole numbers, the same on every rank unless samples were skipped.
+        """Return the position: a few whole numbers, the same on every rank unless samples were skipped.
 
-        What comes next is what the user has not got yet, however much workers have prepared.
+        It is the position after the last batch that the user got, however many batches workers have prefetched.
         """
         return self._epochs.state()
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Let the next iteration continue with the next sample, with any number of workers and ranks.
+        """Make the next iteration continue with the sample after the saved position, for any workers and ranks.
 
         Raises:
-            DataStateError: the state belongs to a dataset of another length or to another seed, or is newer.
+            DataStateError: the state is of a dataset of another length, of another seed, or of a newer samebits.
         """
         self._epochs.load(state, may_take_seed=self.seed is None)
         self._is_agreed = True

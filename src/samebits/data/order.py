@@ -1,7 +1,7 @@
-"""The order of an epoch: which samples are fetched for which batch, by (seed, epoch) alone.
+"""The order of an epoch: which samples are fetched for which batch, derived only from (seed, epoch).
 
-Samplers draw from generators started from the epoch's key, which are put aside between two batches: whatever the
-training loop draws, or however far ahead workers fetch, the order is the same.
+Samplers draw from generators that start from the epoch's key and are put aside between two batches. So the order is the
+same whatever the training loop draws, and however far ahead workers fetch.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ LastBatch = Literal["keep", "drop", "pad", "uneven"]
 
 
 class BatchRequest(NamedTuple):
-    """What one process fetches for one batch.
+    """The samples that one process fetches for one batch.
 
     Attributes:
         epoch: counts from 0.
         start: position in the epoch of the first sample.
-        indices: as the sampler gave them; none for a batch of a stream, which is all from `start` to `end`.
-        repeats: how often each index has come before in this epoch.
-        end: position in the epoch of what comes after the global batch.
-        is_batch: whether samples are collated; else the only one is handed over as it is.
+        indices: as the sampler gave them; empty for a batch of a stream, which is everything from `start` to `end`.
+        repeats: for each index, how often it came before in this epoch.
+        end: position in the epoch of the first sample after the global batch.
+        is_batch: whether `collate_fn` gets a list of samples; if not, it gets the only sample as it is.
     """
 
     epoch: int
@@ -52,9 +52,9 @@ class BatchRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """The batches of a loader's epochs, from a sampler of indices, or (`makes_batches`) of lists of them.
+    """The batches of a loader's epochs, from a sampler of indices or, with `makes_batches`, of lists of indices.
 
-    `size` is that of a global batch; None when samples are not collated, or when the sampler makes the batches.
+    `size` is the size of a global batch; None when samples are not batched, or when the sampler makes the batches.
     """
 
     sampler: Iterable[object]
@@ -65,13 +65,13 @@ class Order:
     seed: int
 
     def requests(self, epoch: int, start: int, ranks: World) -> Iterator[BatchRequest]:
-        """This rank's part of every batch of an epoch that begins at position `start` or later.
+        """Return the requests for this rank's part of every batch of an epoch, from position `start` on.
 
-        A batch that is too small for all ranks is refused, at once where the sampler says how many samples it has.
+        A batch that is too small for all ranks is refused: at once if the sampler has a length, else when it comes.
         """
         size = self._batch_size(ranks)
         if isinstance(self.dataset, IterableDataset):
-            # Batches for ever: only reading shows where a stream ends.
+            # Endless: only reading shows where a stream ends.
             starts = itertools.count(start, size)
             return (BatchRequest(epoch, first, (), (), first + size, self.size is not None) for first in starts)
         if not self.makes_batches and isinstance(self.sampler, Sized):
@@ -80,13 +80,13 @@ class Order:
         return self._issued(epoch, start, size, ranks)
 
     def samples_in(self, epoch: int, batches: int, ranks: World) -> int:
-        """How many samples the first `batches` global batches of an epoch hold."""
+        """Return the number of samples in the first `batches` global batches of an epoch."""
         if not self.makes_batches:
             return batches * self._batch_size(ranks)
         return sum(len(batch) for batch in itertools.islice(self._global_batches(epoch, 0, 1), batches))
 
     def _batch_size(self, ranks: World) -> int:
-        """Samples that are not collated are shared out one to a rank."""
+        """Return the size of a global batch; samples that are not batched are shared out one to a rank."""
         return self.size or ranks.size
 
     def _issued(self, epoch: int, start: int, size: int, ranks: World) -> Iterator[BatchRequest]:
@@ -94,16 +94,16 @@ class Order:
         for batch in self._counted(self._global_batches(epoch, start, size)):
             first, position = position, position + len(batch)
             if first < start < position:
-                # What was handed over of a batch that the sampler made is left out.
+                # Of a batch that the sampler made, the samples before `start` were handed over already.
                 batch, first = batch[start - first :], start
             if first < start or not batch:
                 continue
             require_one_each(ranks, len(batch), self.last_batch)
-            own = own_part(ranks, len(batch))
-            if batch[own]:
-                indices, repeats = zip(*batch[own], strict=True)
+            part = own_part(ranks, len(batch))
+            if batch[part]:
+                indices, repeats = zip(*batch[part], strict=True)
                 is_batched = self.makes_batches or self.size is not None
-                yield BatchRequest(epoch, first + own.start, indices, repeats, position, is_batched)
+                yield BatchRequest(epoch, first + part.start, indices, repeats, position, is_batched)
 
     def _counted(self, batches: Iterator[list[object]]) -> Iterator[list[tuple[object, int]]]:
         if not self.makes_batches and self.last_batch != "pad" and _never_repeats(self.sampler):
@@ -119,7 +119,7 @@ class Order:
             yield counted
 
     def _global_batches(self, epoch: int, start: int, size: int) -> Iterator[list[object]]:
-        """What the sampler yields, a batch at a time; batches are cut from `start` on."""
+        """The sampler's indices, a batch at a time; batches cut here begin at `start`, after one of all before it."""
         source = _Private(self.sampler, KeyDeriver(self.seed).key("order", epoch), self.dataset)
         if self.makes_batches:
             while taken := source.take(1):
@@ -135,17 +135,17 @@ class Order:
             if len(beginning) < size:
                 beginning = beginning + batch
             if missing and self.last_batch == "pad":
-                # As often as it takes: the whole epoch may be shorter than a batch.
+                # Repeated as often as needed: the whole epoch may be shorter than a batch.
                 batch += itertools.islice(itertools.cycle(beginning), missing)
             yield batch
 
 
 class _Private:
-    """An iterator over a sampler, which draws from generators that are the sampler's own for this epoch."""
+    """An iterator over a sampler that draws from generators of its own, started from the epoch's key."""
 
     def __init__(self, sampler: Iterable[object], key: bytes, dataset: object) -> None:
         only_torch = type(sampler) in _ONLY_TORCH
-        # Looking into torch's own samplers, one finds the dataset, which is no part of the order.
+        # torch's own samplers hold the dataset, which is no part of the order: only their generator is searched.
         root = getattr(sampler, "generator", None) if only_torch else sampler
         self.generators = Generators(("sampler", root), only_torch=only_torch, beside=[dataset])
         with self.generators.put_aside():
@@ -154,7 +154,7 @@ class _Private:
             self.states = self.generators.states()
 
     def take(self, count: int) -> list[Any]:
-        """The next items, at most `count`; fewer at the end."""
+        """Return the next `count` items; fewer at the end."""
         with self.generators.put_aside():
             restore(self.states)
             taken = list(itertools.islice(self.iterator, count))
@@ -163,12 +163,12 @@ class _Private:
 
 
 def own_part(world: World, count: int) -> slice:
-    """This rank's part of `count` samples: contiguous, and equal on all ranks, give or take one."""
+    """Return this rank's part of `count` samples: contiguous, and of equal size on all ranks, give or take one."""
     return slice(world.rank * count // world.size, (world.rank + 1) * count // world.size)
 
 
 def require_one_each(world: World, count: int, last_batch: LastBatch) -> None:
-    """Raise UsageError when a global batch of `count` samples is too small for all, unless that is wanted."""
+    """Raise UsageError if a global batch of `count` samples is too small for all ranks, unless they may be uneven."""
     if 0 < count < world.size and last_batch != "uneven":
         raise UsageError(
             f"a global batch of {count} samples leaves some of {world.size} ranks without any, and the others "
@@ -179,7 +179,7 @@ def require_one_each(world: World, count: int, last_batch: LastBatch) -> None:
 
 
 def index_word(index: object) -> str | int:
-    """What an index is called in a key: a number, or text that is the same in every process."""
+    """Return the word for an index in a key: a number, or a text that is the same in every process."""
     if type(index) is int:
         return index
     if isinstance(index, str):
@@ -204,7 +204,7 @@ def index_word(index: object) -> str | int:
     )
 
 
-# These draw from torch's generators alone, which takes 2 µs to put aside, and NumPy's would take 70.
+# These draw only from torch's generators, which take 2 µs to put aside; NumPy's would take 70.
 _ONLY_TORCH = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 
@@ -217,7 +217,7 @@ def _never_repeats(sampler: object) -> bool:
 
 
 def order_of(loader: DataLoader[object], last_batch: LastBatch, seed: int) -> Order:
-    """The order of a loader of torch's; its own BatchSampler is left out, since batches are cut here."""
+    """Return the order of a torch loader; the BatchSampler that torch made is not used, since batches are cut here."""
     if loader.batch_size is None and loader.batch_sampler is not None:
         return Order(loader.batch_sampler, True, None, last_batch, loader.dataset, seed)
     return Order(loader.sampler, False, loader.batch_size, last_batch, loader.dataset, seed)

@@ -1,4 +1,4 @@
-"""Datasets that can only be read from the beginning: every process reads all of it and keeps what is its own."""
+"""Streams, datasets that can only be read from the beginning: every process reads all, and keeps its own part."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _END = object()
 
 
 class Mapped(IterableDataset[object]):
-    """A stream of which every element goes through a function, at the worker and rank that keeps it only.
+    """A stream whose elements go through a function, which only the worker and rank that keep an element call.
 
     >>> doubled = Mapped(range(3), lambda number: 2 * number)
     >>> list(doubled)
     [0, 2, 4]
 
-    Every worker has to read the whole stream, so that should be cheap (file names, raw bytes); what is expensive
-    (decoding, augmentation) goes into the function, and is shared out among the workers.
+    Every worker has to read the whole stream, so reading should be cheap (file names, raw bytes). Expensive work
+    (decoding, augmentation) belongs in the function, whose calls are shared out among ranks and workers.
 
     Args:
-        stream: yields the same elements in the same order whenever it is iterated.
+        stream: an iterable that yields the same elements in the same order whenever it is iterated.
         function: makes a sample of an element; what it draws is keyed by the element's position.
 
     Raises:
-        UsageError: the stream can be read only once, as a generator or a file can.
+        UsageError: the stream can be read only once, like a generator or a file.
     """
 
     def __init__(self, stream: Iterable[object], function: Callable[[object], object]) -> None:
@@ -50,7 +50,7 @@ class Mapped(IterableDataset[object]):
 
 
 class StreamFetcher(Fetcher):
-    """A stream as a dataset of batches, of which the ranks keep their parts. Elements are keyed by their position."""
+    """A stream as a dataset of batches, of which each rank keeps its part; elements are keyed by their positions."""
 
     def __init__(self, ranks: World, last_batch: LastBatch, *options: Any) -> None:
         super().__init__(*options)
@@ -63,37 +63,37 @@ class StreamFetcher(Fetcher):
         return kind, (self.ranks, self.last_batch, *options)
 
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
-        """This rank's part of the elements from `start` to `end`.
+        """Return the samples of this rank's part of the elements from `start` to `end`.
 
-        StopIteration where the stream has ended before, or ends in a batch that is to be dropped or leaves nothing for
-        this rank.
+        Raises StopIteration if the stream ended before `start`, or ends in a batch that is to be dropped or leaves
+        nothing for this rank.
         """
         read = self._read(request, generators)
-        known = len(read)
-        missing = request.end - request.start - known
+        count = len(read)
+        missing = request.end - request.start - count
         if missing and self.last_batch == "drop":
             raise StopIteration
-        if known and self.last_batch == "pad":
-            read += [read[number % known] for number in range(missing)]
+        if count and self.last_batch == "pad":
+            read += [read[number % count] for number in range(missing)]
         require_one_each(self.ranks, len(read), self.last_batch)
-        own = range(len(read))[own_part(self.ranks, len(read))]
-        if not own:
+        numbers = range(len(read))[own_part(self.ranks, len(read))]
+        if not numbers:
             raise StopIteration
         function = self.dataset.function if isinstance(self.dataset, Mapped) else None
-        found: list[object] = []
-        for number in own:
+        fetched: list[object] = []
+        for number in numbers:
             position, element = read[number]
             if function is None:
-                found.append(element)
+                fetched.append(element)
             else:
-                # What pads is the same element again, under a key of its own.
-                repeat = (number // known,) if number >= known else ()
+                # Padding repeats an element of the batch, under a key of its own.
+                repeat = (number // count,) if number >= count else ()
                 generators.start(self._derivers["stream"].key(request.epoch, position, "function", *repeat))
-                self.one(partial(function, element), position, position, found, skipped)
-        return found
+                self.one(partial(function, element), position, position, fetched, skipped)
+        return fetched
 
     def _read(self, request: BatchRequest, generators: Generators) -> list[tuple[int, object]]:
-        """Position and element of what lies from `start` to `end`, as far as there is any."""
+        """Return the position and element of everything from `start` to `end`; less if the stream ends before."""
         if self._source is None or request.epoch != self._epoch or request.start < self._position:
             self._source = self._opened(request.epoch, generators)
         read: list[tuple[int, object]] = []
@@ -123,7 +123,7 @@ class StreamFetcher(Fetcher):
 
 @contextmanager
 def _whole() -> Iterator[None]:
-    """Hide from a stream that it is read in a worker: one that shares itself out would be shared out twice."""
+    """Hide from a stream that it is read in a worker: one that splits itself among workers would be split twice."""
     info, torch_worker._worker_info = torch_worker._worker_info, None
     try:
         yield
