@@ -65,8 +65,7 @@ class Fetcher(Dataset[object]):
         self._draws_in_bulk = False
 
     def __reduce__(self) -> tuple[type[Fetcher], tuple[object, ...]]:
-        # Pickled as its arguments: the worker that receives it makes its own derivers and finds its own generators.
-        # A deep copy has a copy of each argument, so the copy of a loader reads its own dataset.
+        # Made anew from its arguments: so a worker finds its own generators, and a deep copy reads its own dataset.
         return type(self), (self.dataset, self.collate_fn, self.seed, self.skips, self.working, self.label)
 
     def __getitem__(self, request: BatchRequest) -> object:

@@ -65,8 +65,7 @@ class StreamFetcher(Fetcher):
     def samples(self, request: BatchRequest, generators: Generators, skipped: list[Skipped]) -> list[object]:
         """Return the samples of this rank's part of the elements from `start` to `end`.
 
-        Raises StopIteration if the stream ended before `start`, or ends in a batch that is to be dropped or leaves
-        nothing for this rank.
+        StopIteration if the stream ended before, or ends in a batch that is dropped or leaves nothing for this rank.
         """
         read = self._read(request, generators)
         count = len(read)

@@ -1,11 +1,11 @@
-"""Checkpoints in a folder: each is there whole or not at all, is known by its digests, and the last few are kept.
+"""Checkpoints in a folder: each is written whole or not at all, is verified by digests, and the last few are kept.
 
     FOLDER/step-500/rank-0.pt        what `torch.load(weights_only=True)` reads; one for each rank
     FOLDER/step-500/manifest.json    the names, sizes and digests of these files
     FOLDER/.step-1000.7/             the seventh checkpoint while it is written; renamed when all of it is on the disk
 
-So what is called `step-500` was whole once, and is damaged if it is not now. Nothing is written into it any more: a
-step that is saved again gets a folder of its own, `step-500.8`.
+So a folder called `step-500` was whole once; if it is not whole now, it was damaged later. Nothing is written into it
+again: a step that is saved a second time gets a folder of its own, `step-500.8`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _CHUNK = 1 << 22
 
 
 class Checkpoint(NamedTuple):
-    """What lies in the folder of a checkpoint.
+    """A checkpoint as its folder describes it.
 
     Attributes:
-        home: the folder's name.
-        number: counts the checkpoints of a training; the highest was written last. -1 where that is not known any more.
-        files: of each rank its name, size, and digest of its bytes (XXH3, 128 bits).
-        damage: what is wrong with its manifest; empty if it is what was written.
+        home: name of the folder.
+        number: counts the checkpoints of a training, so the highest was written last; -1 if it is lost.
+        files: name, size, and digest of the bytes (XXH3, 128 bits) of each rank's file.
+        damage: why the manifest cannot be used; empty if it is intact.
     """
 
     home: str
@@ -57,7 +57,7 @@ class CheckpointFolder:
         self.path, self.ranks = path, ranks
 
     def save(self, step: int, make_state: Callable[[], object], keep: int) -> Path:
-        """Write a checkpoint, and remove those that are too many; StorageError where any rank could not."""
+        """Write a checkpoint and remove all but the last `keep`; raise StorageError if a rank could not write."""
         number = self.ranks.done_by_first(self._begun)
         home = self.path / f".step-{step}.{number}"
         try:
@@ -71,40 +71,40 @@ class CheckpointFolder:
         return self.path / name
 
     def newest_states(self) -> list[Any]:
-        """The state of this rank in the newest checkpoint that is intact; none if there is no checkpoint.
+        """Return the state of this rank from the newest intact checkpoint, in a list; empty if there is no checkpoint.
 
-        Of another number of ranks, the states of all of them. StateError where there are some and none is intact.
+        Saved by another number of ranks: the states of all of them. StateError if there are some and none is intact.
         """
-        found: list[Checkpoint] = self.ranks.done_by_first(self._found)
-        newest, passed = None, list[str]()
-        # Those without a manifest come first, so that they are named whatever is used in the end.
-        for one in sorted(found, key=lambda one: (not one.damage, -one.number, -one.step)):
-            if not (reason := one.damage or self._reason_against(one)):
-                newest = one
+        checkpoints: list[Checkpoint] = self.ranks.done_by_first(self._found)
+        newest, rejected = None, list[str]()
+        # Checkpoints with a damaged manifest come first, so that they are named whichever checkpoint is used.
+        for checkpoint in sorted(checkpoints, key=lambda one: (not one.damage, -one.number, -one.step)):
+            if not (reason := checkpoint.damage or self._reason_against(checkpoint)):
+                newest = checkpoint
                 break
-            passed.append(f"{one.home}: {reason}")
-        if passed and newest is None:
+            rejected.append(f"{checkpoint.home}: {reason}")
+        if rejected and newest is None:
             raise StateError(
-                f"none of the {len(passed)} checkpoints in {self.path} is intact: {'; '.join(passed)}",
+                f"none of the {len(rejected)} checkpoints in {self.path} is intact: {'; '.join(rejected)}",
                 "restore one from a backup, or move them elsewhere to start from scratch",
             )
         if self.ranks.world.rank == 0:
             why = "unfinished: its process ended before all of it was written"
             why += "; none is left, so the training starts from scratch" if newest is None else ""
-            for text in [*passed, *(f"{home}: {why}" for home in self._left())]:
+            for text in [*rejected, *(f"{home}: {why}" for home in self._left())]:
                 warnings.warn(f"checkpoint passed over in {self.path}: {text}", StateWarning, stacklevel=3)
         return [] if newest is None else self._states(newest)
 
     # ---- writing
 
     def _begun(self) -> int:
-        """The number of the next checkpoint; what killed processes left of theirs is cleared away."""
+        """Return the number of the next checkpoint; remove what killed processes left of unfinished ones."""
         for home in self._left():
             shutil.rmtree(self.path / home, ignore_errors=True)
         return 1 + max((one.number for one in self._found()), default=0)
 
     def _write_own(self, home: Path, step: int, state: object) -> dict[str, Any]:
-        """Write the state of this rank, and have it on the disk."""
+        """Write the state of this rank to the disk; return name, digest and size of its file."""
         path = home / f"rank-{self.ranks.world.rank}.pt"
         with self._storing(step):
             home.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class CheckpointFolder:
         return {"name": path.name, "digest": digesting.digest.hexdigest(), "size": digesting.size}
 
     def _finished(self, home: Path, step: int, number: int, files: list[dict[str, Any]]) -> str:
-        """Write the manifest, and give the folder its name."""
+        """Write the manifest, and give the folder its final name, which is returned."""
         content = {"schema": SCHEMA, "step": step, "number": number, "files": files}
         name = f"step-{step}" if not (self.path / f"step-{step}").exists() else f"step-{step}.{number}"
         with self._storing(step):
@@ -130,11 +130,11 @@ class CheckpointFolder:
         return name
 
     def _prune(self, keep: int) -> None:
-        """Remove what is older than the last few."""
-        for one in sorted(self._found(), key=lambda one: (one.number, one.step))[:-keep]:
-            home = self.path / one.home
+        """Remove all but the last `keep` checkpoints."""
+        for checkpoint in sorted(self._found(), key=lambda one: (one.number, one.step))[:-keep]:
+            home = self.path / checkpoint.home
             with suppress(OSError):
-                # The manifest last: half removed, it is an old checkpoint that is damaged, which nobody asks for.
+                # The manifest last: half removed, this is an old checkpoint with damaged files, which nobody reads.
                 for path in sorted(home.iterdir(), reverse=True):
                     if _FILE.fullmatch(path.name):
                         path.unlink()
@@ -164,19 +164,19 @@ class CheckpointFolder:
         return [home.name for home in self._homes(_UNFINISHED)]
 
     def _reason_against(self, found: Checkpoint) -> str:
-        """Why a checkpoint cannot be used, as all ranks see it together; empty if it can."""
-        mine = found.files[self.ranks.world.rank :: self.ranks.world.size]
-        reasons = self.ranks.said([text for one in mine if (text := _damage(self.path / found.home, **one))])
+        """Return why a checkpoint cannot be used, as all ranks together found it; empty if it can."""
+        files = found.files[self.ranks.world.rank :: self.ranks.world.size]
+        reasons = self.ranks.said([text for one in files if (text := _damage(self.path / found.home, **one))])
         return "; ".join(text for texts in reasons for text in texts)
 
     def _states(self, found: Checkpoint) -> list[Any]:
         world, paths = self.ranks.world, [self.path / found.home / one["name"] for one in found.files]
-        own = [paths[world.rank]] if len(paths) == world.size else paths
-        return [torch.load(path, map_location="cpu", weights_only=True) for path in own]
+        needed = [paths[world.rank]] if len(paths) == world.size else paths
+        return [torch.load(path, map_location="cpu", weights_only=True) for path in needed]
 
 
 def _looked_at(home: Path) -> Checkpoint | None:
-    """The checkpoint in a folder; None if nothing of ours is in it."""
+    """Read the checkpoint in a folder; None if the folder has no file of a checkpoint."""
     try:
         content = json.loads((home / MANIFEST).read_bytes())
         if content.pop("digest") != _digest_of(content):
@@ -201,17 +201,17 @@ def _digest_of(content: object) -> str:
 
 
 def _damage(home: Path, name: str, digest: str, size: int) -> str:
-    """What is wrong with a file; empty if it is what was written."""
-    found = xxhash.xxh3_128()
+    """Return what is wrong with a file; empty if it is as it was written."""
+    digesting = xxhash.xxh3_128()
     try:
         with open(home / name, "rb") as file:
-            if (there := os.fstat(file.fileno()).st_size) != size:
-                return f"{name} is truncated: {there} bytes of {size}"
+            if (present := os.fstat(file.fileno()).st_size) != size:
+                return f"{name} is truncated: {present} bytes of {size}"
             while chunk := file.read(_CHUNK):
-                found.update(chunk)
+                digesting.update(chunk)
     except OSError as error:
         return _unread(name, error)
-    return "" if found.hexdigest() == digest else f"{name} is damaged: its digest differs"
+    return "" if digesting.hexdigest() == digest else f"{name} is damaged: its digest differs"
 
 
 def _unread(name: str, error: OSError) -> str:
@@ -219,9 +219,9 @@ def _unread(name: str, error: OSError) -> str:
 
 
 class _Digesting:
-    """A file that is written to, and the digest of what was written.
+    """A file to write to, which digests what is written.
 
-    An error is kept: torch's writer would make another one of it, and then write its end.
+    An OSError is kept, not raised: torch's writer would turn it into another error, and then write the file's end.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -240,7 +240,7 @@ class _Digesting:
         return size
 
     def flush(self) -> None:
-        """Nothing: it is flushed at the end."""
+        """Do nothing: the file is flushed at the end."""
 
 
 def _sync(file: IO[bytes] | IO[str]) -> None:
@@ -249,7 +249,7 @@ def _sync(file: IO[bytes] | IO[str]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk as well; Windows does so by itself."""
+    """Write the names in a folder to the disk as well; Windows does so by itself."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -21,9 +21,9 @@ from samebits.state.reranking import is_alike
 def restoring_generators(
     saved: Mapping[str, object], live: Mapping[str, object], optional: tuple[str, ...]
 ) -> list[Callable[[], object]]:
-    """What gives every generator the state that was saved under its name; StateError where they do not fit.
+    """Return functions that give each generator the state saved under its name; StateError if a state does not fit.
 
-    Those whose names begin with one of `optional` need no state: loaders of samebits start them anew with every sample.
+    Generators whose names begin with one of `optional` need no state: samebits' loaders start them with every sample.
     """
     before = {name for name in saved if name in live or not name.startswith(optional)}
     after = {name for name in live if name in saved or not name.startswith(optional)}
@@ -33,23 +33,23 @@ def restoring_generators(
             "have the same generators, on the same number of devices, before a state is loaded; make those that are "
             "made late before that",
         )
-    found = []
+    functions = []
     for name in sorted(before):
         try:
-            found.append(restoring(live[name], saved[name]))
+            functions.append(restoring(live[name], saved[name]))
         except UnfitStateError as error:
             raise StateError(
                 f"the generator {name} does not fit its state: {error}", "have the same generator"
             ) from error
-    return found
+    return functions
 
 
 def starting_anew(
     state: Mapping[str, Any], live: Mapping[str, object], rank: int, world_size: int
 ) -> list[Callable[[], object]]:
-    """What starts generators that differed between the ranks of a state, which is said on rank 0.
+    """Return functions that start the generators whose states differed between the ranks that saved; rank 0 warns.
 
-    Each from a seed of this rank's own, which follows from the state that the first rank had it in.
+    Each starts from a seed of this rank's own, derived from the generator's state on the first rank.
     """
     saved = [state["ranks"][name]["generators"]["state"] for name in sorted(state["ranks"], key=int)]
     first = saved[0]
@@ -69,15 +69,15 @@ def _warn(state: Mapping[str, Any], world_size: int, anew: list[str]) -> None:
     saved = state["world_size"]
     before = f"the state is of {saved} rank{'s' * (saved > 1)}, here {'is' if world_size == 1 else 'are'} {world_size}"
     if anew:
-        what = (
+        consequence = (
             f"{', '.join(anew)} differed between ranks and start anew on each, so that what is drawn from "
             "them is not what the ranks that saved would have drawn"
         )
     elif len(state["ranks"]) == 1:
-        what = (
+        consequence = (
             f"generators continue as those of rank {next(iter(state['ranks']))} did, so that all ranks draw the "
             "same from them; batches of samebits.data do not depend on them"
         )
     else:
         return
-    warnings.warn(f"{before}: {what}", StateWarning, stacklevel=5)
+    warnings.warn(f"{before}: {consequence}", StateWarning, stacklevel=5)

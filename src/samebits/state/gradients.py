@@ -16,10 +16,10 @@ from samebits.state.ranks import RankGroup
 
 
 class WaitingGradients:
-    """The gradients of some models, on every rank, as a part of its own: for frameworks that save all but these.
+    """The gradients of models, on every rank, as an object with a state: for frameworks that save all but gradients.
 
     Args:
-        models: name → module.
+        models: the modules, each under a name: `WaitingGradients(model=model)`.
     """
 
     def __init__(self, **models: object) -> None:
@@ -27,20 +27,20 @@ class WaitingGradients:
         self._ranks = RankGroup()
 
     def state_dict(self) -> dict[str, Any]:
-        """All ranks' gradients, by rank and name; all ranks have to ask for it, and any one may save it.
+        """Return the gradients of all ranks, by rank and name; all ranks have to call this, and one of them may save.
 
-        Tensors of this rank are those of the training, others lie on the CPU. There are none after `zero_grad()`.
+        They lie on the CPU, where those of a single rank may be the training's own. There are none after `zero_grad()`.
         """
-        own = gradients_of(self._parts)
-        is_any = self._ranks.is_any(bool(own))
-        sent = self._ranks.said({name: one.cpu() for name, one in own.items()}) if is_any else []
+        gradients = gradients_of(self._parts)
+        are_waiting = self._ranks.is_any(bool(gradients))
+        sent = self._ranks.said({name: one.cpu() for name, one in gradients.items()}) if are_waiting else []
         return {"world_size": self._ranks.world.size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Give every parameter the gradient that it had on this rank, or none.
+        """Give each parameter the gradient that it had on this rank; without one, its gradient is None.
 
         Raises:
-            StateError: gradients waited on another number of ranks, or fit no parameter.
+            StateError: the gradients are those of another number of ranks, or one fits no parameter.
         """
         rank, world_size = current_world()
         if state["ranks"] and state["world_size"] != world_size:
@@ -53,12 +53,12 @@ class WaitingGradients:
 
 
 def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
-    """Name → gradient, of parameters that have one; torch's own tensors, not copies."""
+    """Return name → gradient of each parameter that has one; the tensors are torch's own, not copies."""
     return {name: one.grad.detach() for name, one in _parameters_of(parts).items() if one.grad is not None}
 
 
 def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
-    """What gives every parameter its gradient back, or none; StateError where one has no parameter of its shape."""
+    """Return functions that give each parameter its saved gradient, or None; StateError if a gradient fits none."""
     parameters = _parameters_of(parts)
     unknown = set(saved) - set(parameters)
     if unknown:
@@ -75,12 +75,12 @@ def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, P
 
 
 def _parameters_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
-    """Name → parameter, of modules, of optimizers beyond them, and of tensors; each under its first name."""
-    found: dict[int, tuple[str, torch.Tensor]] = {}
+    """Return name → parameter of all modules, optimizers and tensors; each parameter only under its first name."""
+    by_id: dict[int, tuple[str, torch.Tensor]] = {}
     for name, part in parts.items():
         for way, parameter in _parameters(name, part.one):
-            found.setdefault(id(parameter), (way, parameter))
-    return dict(found.values())
+            by_id.setdefault(id(parameter), (way, parameter))
+    return dict(by_id.values())
 
 
 def _parameters(name: str, one: object) -> Iterable[tuple[str, torch.Tensor]]:

@@ -1,4 +1,4 @@
-"""Train and eval mode, module by module; and preserved(), within which neither modes nor generators move for good."""
+"""Train and eval mode of each module; and preserved(), which restores modes and generators at its end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from samebits.state.parts import differences, objects_of, unwrapped
 
 @contextmanager
 def preserved(*objects: object) -> Iterator[None]:
-    """Let whatever is drawn within leave no trace: every generator is brought back, also after an exception.
+    """Restore every generator when the block ends, also after an exception, so that draws within leave no trace.
 
-    For an evaluation in mid-training, or for anything else that draws and must not change what comes after it.
+    Use it for an evaluation in mid-training, or for anything else that draws and must not change what comes after it.
 
     >>> import torch
     >>> _ = torch.manual_seed(0)
@@ -28,12 +28,12 @@ def preserved(*objects: object) -> Iterator[None]:
     >>> torch.equal(torch.rand(3), evaluation)
     True
 
-    Brought back are the global generators of Python, NumPy and torch, on the CPU and on accelerators. Those of an
-    accelerator that is first used within start from their seed again. Nothing else is touched, unless it is given.
+    The global generators of Python, NumPy and torch are restored, on the CPU and on accelerators. The generator of an
+    accelerator that is first used within starts from its seed again. Nothing else is touched, except in `objects`.
 
     Args:
-        objects: models, datasets and loaders, also in lists or dicts: generators that they hold are brought back as
-            well, and of modules train and eval mode, so that `model.eval()` needs no `model.train()`.
+        objects: models, datasets and loaders, also in lists or dicts. The generators that they hold are restored as
+            well, and so is train or eval mode of modules: after `model.eval()` no `model.train()` is needed.
     """
     given = dict(objects_of({str(number): one for number, one in enumerate(objects)}))
     before = process_generators()
@@ -42,16 +42,16 @@ def preserved(*objects: object) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, one in process_generators().items():
+        for name, generator in process_generators().items():
             if name.startswith("torch ") and name not in before:
-                one.manual_seed(one.initial_seed())
+                generator.manual_seed(generator.initial_seed())
         restore(states)
         for switch in switches:
             switch()
 
 
 def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
-    """Name → which of its modules are in training mode."""
+    """Return the name of each module → the paths of the modules in it, or itself, that are in training mode."""
     return {
         name: [inner for inner, module in inner_modules(unwrapped(one)) if module.training]
         for name, one in objects.items()
@@ -60,7 +60,7 @@ def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def restoring_modes(saved: Mapping[str, list[str]], objects: Mapping[str, object]) -> list[Callable[[], object]]:
-    """What brings train and eval mode back, but for parts that were taken out; StateError where a module is missing."""
+    """Return functions that restore the modes of the modules in `objects`; StateError if a module in one is missing."""
     saved = {name: training for name, training in saved.items() if name in objects}
     inner = {name: inner_modules(unwrapped(objects[name])) for name in saved}
     unknown = {f"{name}.{way}" for name in saved for way in set(saved[name]) - {way for way, _ in inner[name]}}
@@ -70,6 +70,6 @@ def restoring_modes(saved: Mapping[str, list[str]], objects: Mapping[str, object
 
 
 def _switch(modules: list[tuple[str, torch.nn.Module]], training: set[str]) -> None:
-    # Not train(): a module may have overridden it, and it goes down to the children.
+    # Not train(): a module may have overridden it, and it changes the children as well.
     for name, module in modules:
         module.training = name in training

@@ -1,4 +1,4 @@
-"""The parts of a training: what each of them has for a state, whether another state fits it, and how it is restored."""
+"""The parts of a training: the state of each, whether a saved state fits it, and how that is restored."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from samebits.base.errors import SamebitsError, StateError, UsageError
 from samebits.rng.packing import PackingError, functions_in, leaves, pack, unpack
 from samebits.rng.search import generator_types
 
-# How many of the places are named in which a state differs.
+# How many of the differences between two states are named.
 NAMED = 5
 
 
 class Restoring(NamedTuple):
-    """What restores a checked state, and what takes that back; None where nothing is left that can fail."""
+    """The function that restores a checked state, and the one that undoes this; None if nothing after it can fail."""
 
     do: Callable[[], object]
     undo: Callable[[], object] | None = None
 
 
 class Part:
-    """One object that a training consists of, under a name such as `optimizer[1]` or `averaged.slow`."""
+    """One object of a training, under a name such as `optimizer[1]` or `averaged.slow`."""
 
-    # Whether all ranks have the same state, or each its share of one.
+    # Whether the ranks have one state together, all the same or each a share of it; if not, each has its own.
     is_shared = False
 
     def __init__(self, name: str, one: Any) -> None:
         self.name, self.one = name, one
 
     def packed(self) -> Any:
-        """Its state as plain data."""
+        """Return the object's state as plain data; StateError if something in it cannot be kept."""
         try:
             return self._packed(self.one.state_dict())
         except PackingError as error:
@@ -50,7 +50,7 @@ class Part:
         return pack(state)
 
     def restoring(self, packed: object, copies: bool) -> Restoring:
-        """What gives it the state that `packed` returned, or copies of it; StateError where that is another one's."""
+        """Return what restores a state that `packed` returned, or a copy of it; StateError if it does not fit."""
         before = self.one.state_dict()
         if type(self.one).__module__.partition(".")[0] == "torch":
             # torch's schedulers and scalers take over whatever they are given.
@@ -59,7 +59,7 @@ class Part:
         return Restoring(self.loading(packed, before, copies), lambda: self.one.load_state_dict(kept))
 
     def loading(self, packed: object, live: object, copies: bool, metadata: object = None) -> Callable[[], None]:
-        """What loads a state as the object itself knows it; functions in it are those of the live one."""
+        """Return a function that loads an unpacked state; functions in the state are taken from the live one."""
         try:
             state = unpack(packed, functions_in(live), copies)
         except PackingError as error:
@@ -85,7 +85,7 @@ class Part:
         )
 
     def refuse_any(self, wrong: Sequence[str]) -> None:
-        """StateError where anything is wrong."""
+        """Raise StateError if something is wrong."""
         if wrong:
             raise self.unfit("; ".join(_some(wrong)))
 
@@ -109,12 +109,12 @@ class ModulePart(Part):
         self.check_names(packed, live)
         self.check_tensors(packed, live)
         before = self.one.state_dict()
-        # The versions of its modules, which say how an old state is read; this one has the names of here and now.
+        # The metadata has versions of modules, by which old states are converted; this one has the names of today.
         return Restoring(self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None)))
 
 
 class OptimizerPart(Part):
-    """An optimizer: its state, its groups, and the shapes of the parameters that they belong to."""
+    """An optimizer: its class, state and groups, and the dtypes and shapes of its parameters."""
 
     is_shared = True
 
@@ -154,12 +154,12 @@ class TensorPart(Part):
 
 
 def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
-    """Name → part, of what a training was given; what has generators and no other state is none."""
+    """Return name → part of the objects of a training; those that have generators and no other state are no parts."""
     return {name: part for name, one in objects_of(given) if (part := _part(name, unwrapped(one))) is not None}
 
 
 def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Name and object of everything that was given, also in lists and dicts; None is nothing."""
+    """Name and object of everything that was given, also in lists, tuples and dicts; None is left out."""
     for name, one in given.items():
         if type(one) in (list, tuple):
             yield from objects_of({f"{name}[{number}]": item for number, item in enumerate(one)})
@@ -170,7 +170,7 @@ def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def unwrapped(one: object) -> object:
-    """The module within DistributedDataParallel, DataParallel and torch.compile: the names of its state are its own."""
+    """Return the module within DistributedDataParallel, DataParallel or torch.compile: its state has its own names."""
     compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
     while True:
         if isinstance(one, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
@@ -182,22 +182,22 @@ def unwrapped(one: object) -> object:
 
 
 def is_positionless(one: object) -> bool:
-    """Whether it is a loader that does not know how far it is, as torch's."""
+    """Whether an object is a loader that does not know its position, like torch's."""
     return isinstance(one, torch.utils.data.DataLoader) and not hasattr(one, "state_dict")
 
 
 def ways_in(state: object) -> list[str]:
-    """The path to everything in a packed state."""
+    """Return the path to every value in a packed state."""
     return [way for way, _ in leaves(state)]
 
 
 def form_of(tensor: torch.Tensor) -> str:
-    """What has to be the same where one tensor is copied over another, in words."""
+    """Return dtype and shape of a tensor in words; tensors can be copied over one another if these are the same."""
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
 def differences(saved: set[str], live: set[str]) -> list[str]:
-    """What one has and the other lacks, in words."""
+    """Return the names that only one of the two has, in words."""
     words = []
     if saved - live:
         words.append(f"the state has {', '.join(_some(sorted(saved - live)))}, which is not here")
@@ -207,22 +207,22 @@ def differences(saved: set[str], live: set[str]) -> list[str]:
 
 
 def sealed(state: object, names: Iterable[str]) -> dict[str, Any]:
-    """A state with a list of what is in it.
+    """Return a state with a list of its contents.
 
-    `torch.distributed.checkpoint` loads what it finds in a state dict that it is given, and passes over what it does
-    not find there; the list, which it does load, shows what was passed over.
+    `torch.distributed.checkpoint` loads only what is in the state dict that it is given, and passes over everything
+    else. The list, which it does load, shows what was passed over.
     """
     return {"state": state, "contents": sorted(names)}
 
 
 def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = list) -> Any:
-    """What was sealed; StateError where something was lost on the way, or it is no section."""
+    """Return a state that was sealed; StateError if something of it was lost, or `section` is no sealed state."""
     if not isinstance(section, Mapping) or set(section) != {"state", "contents"}:
         kind = "missing" if section is None else f"a {type(section).__name__}"
         raise StateError(f"this is not a training state: {name} is {kind}", "give what state_dict() made")
-    listed, there = set(section["contents"]), set(names(section["state"]))
-    if listed != there:
-        lost = "; ".join(differences(listed, there)).replace("which is not here", "which was not loaded")
+    listed, present = set(section["contents"]), set(names(section["state"]))
+    if listed != present:
+        lost = "; ".join(differences(listed, present)).replace("which is not here", "which was not loaded")
         raise StateError(
             f"{name} was not loaded whole: {lost}",
             "torch.distributed.checkpoint loads only what is there already: for an optimizer, call "
@@ -232,18 +232,18 @@ def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = l
 
 
 def without(state: Mapping[str, Any], *parts: str) -> dict[str, Any]:
-    """A state that lacks some parts, for a `Training` that lacks them too: in it they begin anew.
+    """Return a state without some parts, for a `Training` that lacks them, too, so that they start fresh.
 
     >>> state = Training(weights=torch.ones(2), averaged={"slow": torch.zeros(2)}).state_dict()
     >>> Training(weights=torch.zeros(2)).load_state_dict(without(state, "averaged"))
 
     Args:
-        state: what `state_dict` returned, or what a checkpoint holds; it stays as it is.
-        parts: as they are called in `Training`. What stands under their names goes with them: of a list or a dict all
-            of it, and gradients, modes and generators.
+        state: what `state_dict` returned, or what a checkpoint holds; it is not changed.
+        parts: names of the parts, as in `Training`. Everything that is stored under a name goes with it: all items of
+            a list or dict, gradients, modes and generators.
 
     Raises:
-        UsageError: the state has nothing of such a name.
+        UsageError: the state has no part of such a name.
     """
     everything = set(state["parts"])
     for section in state["ranks"].values():
@@ -298,7 +298,7 @@ def _tensors(packed: object) -> dict[str, torch.Tensor]:
 
 
 def _misfit(name: str, saved: Any, live: object) -> str:
-    """How two values differ in what cannot be copied over; empty if they do not."""
+    """Return why the saved value cannot be copied over the live one, in words; empty if it can."""
     if isinstance(live, torch.Tensor) != isinstance(saved, torch.Tensor):
         return f"{name} was a {type(saved).__name__}, is a {type(live).__name__}"
     if not isinstance(live, torch.Tensor) or torch.nn.parameter.is_lazy(live):

@@ -13,11 +13,11 @@ from samebits.state.ranks import RankGroup
 
 
 class Preemption:
-    """Listens to SIGTERM, and ends the process where that does no harm: all ranks together, and in the same step.
+    """A context, for the main thread: it notes SIGTERM, and ends all ranks together where that does no harm.
 
     Args:
-        ranks: those that train together.
-        save: writes a checkpoint, given how many steps are done.
+        ranks: the ranks that train together.
+        save: writes a checkpoint; called with the number of steps that are done.
     """
 
     def __init__(self, ranks: RankGroup, save: Callable[[int], object]) -> None:
@@ -30,15 +30,15 @@ class Preemption:
         return self._is_asked
 
     def end_if_asked(self, step: int) -> None:
-        """Go on, or, if any rank was asked to end, save and end the process with status 143.
+        """Return, or, if a rank was asked to end, write a checkpoint and end the process with status 143.
 
-        To be called once a step, on every rank. Ranks find out in one reduction of a single number on the CPU.
+        Call it once a step, on every rank. The ranks find out by one reduction of a single number on the CPU.
 
         Args:
-            step: how many steps are done.
+            step: number of steps that are done.
 
         Raises:
-            SystemExit: after the checkpoint was written. A handler that was there before is called first.
+            SystemExit: after the checkpoint was written, and after the earlier handler of SIGTERM was called, if any.
         """
         if not self.ranks.is_any(self._is_asked):
             return
@@ -48,7 +48,7 @@ class Preemption:
         raise SystemExit(128 + signal.SIGTERM)
 
     def __enter__(self) -> Preemption:
-        # Within, the signal is only noted.
+        # Until the context is left, the signal is only noted.
         if threading.current_thread() is not threading.main_thread():
             raise UsageError(
                 "signals come to the main thread, and this is another one",

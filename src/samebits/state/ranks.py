@@ -1,4 +1,4 @@
-"""What the ranks of one training settle together; alone, every question answers itself."""
+"""Agreement between the ranks of one training; a rank that is alone communicates with nobody."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class RankGroup:
     """The ranks that train together.
 
-    All of them have to ask the same questions in the same order. What they say goes through a gloo group of its own
-    where there is gloo, so that no accelerator is waited for.
+    All of them have to call the same methods in the same order. They communicate through a gloo group of their own
+    where gloo is available, so that no accelerator is waited for.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class RankGroup:
 
     @property
     def world(self) -> World:
-        """The ranks of this process as they are now."""
+        """The rank of this process, and the number of ranks, as they are now."""
         return current_world()
 
     def said(self, own: object) -> list[Any]:
-        """What every rank says, in the order of ranks; StateError where torch.distributed is not initialised."""
+        """Return the values of all ranks, in rank order; StateError if torch.distributed is not initialised."""
         if self.world.size == 1:
             return [own]
         answers: list[Any] = [None] * self.world.size
@@ -37,7 +37,7 @@ class RankGroup:
         return answers
 
     def is_any(self, flag: bool) -> bool:
-        """Whether it is so on any rank: one reduction of a number."""
+        """Whether the flag is set on any rank: one reduction of a number."""
         if self.world.size == 1:
             return flag
         group = self._group()
@@ -47,17 +47,17 @@ class RankGroup:
         return bool(number)
 
     def done(self, work: Callable[[], T]) -> list[T]:
-        """What the work came to on each rank; where it failed on one, all raise, the others with that rank's number."""
-        own: T | None = None
+        """Work on every rank, and return all results; if one rank fails, all raise, the others with its number."""
+        result: T | None = None
         failure: SamebitsError | None = None
         try:
-            own = work()
+            result = work()
         except SamebitsError as error:
             failure = error
         except Exception as error:
             failure = StateError(f"{type(error).__name__}: {error}")
             failure.__cause__ = error
-        answers = self.said((own, None if failure is None else failure.as_data()))
+        answers = self.said((result, None if failure is None else failure.as_data()))
         if failure is not None:
             raise failure
         for rank, (_, data) in enumerate(answers):
@@ -66,11 +66,11 @@ class RankGroup:
         return [answer for answer, _ in answers]
 
     def done_by_first(self, work: Callable[[], object]) -> Any:
-        """The same of rank 0 alone, which works for all."""
+        """Work on rank 0 alone, and return its result on every rank; if it fails there, all raise."""
         return self.done(lambda: work() if self.world.rank == 0 else None)[0]
 
     def _group(self) -> Any:
-        """That of gloo, or None, which stands for torch's own."""
+        """Return the gloo group, or None, which means torch's default group."""
         distributed = torch.distributed
         if not distributed.is_available() or not distributed.is_initialized():
             raise StateError(

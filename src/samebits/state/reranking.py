@@ -1,4 +1,4 @@
-"""A state of another number of ranks: what of it holds for any rank, and what does not."""
+"""States of another number of ranks: what in them is valid for any rank, and what is not."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from samebits.state.parts import ModulePart, Part
 
 
 def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> dict[str, Any]:
-    """The states of all ranks as one: what they share as the first has it, and of each what is its own.
+    """Join the states of all ranks: shared parts as the first rank has them, and the sections of all ranks.
 
-    StateError where ranks have different parameters or optimizers, each a share of one that is spread over all.
+    StateError if parameters or optimizers differ between ranks: then each rank has its share of a spread training.
     """
     if len(states) == 1:
         return dict(states[0])
     for name, part in parts.items():
         if not part.is_shared or name not in states[0]["parts"]:
             continue
-        found = [dict(leaves(state["parts"].get(name, {}))) for state in states]
-        ways = list(found[0])
+        packed = [dict(leaves(state["parts"].get(name, {}))) for state in states]
+        ways = list(packed[0])
         if isinstance(part, ModulePart):
-            # Buffers are each rank's own until DistributedDataParallel hands out those of the first.
-            own = {f"state.{inner}" for inner, _ in part.one.named_parameters()}
-            ways = [way for way in ways if way in own]
-        differing = [way for way in ways if not is_alike(way, found)]
+            # Buffers may differ between ranks until DistributedDataParallel broadcasts those of the first.
+            parameters = {f"state.{inner}" for inner, _ in part.one.named_parameters()}
+            ways = [way for way in ways if way in parameters]
+        differing = [way for way in ways if not is_alike(way, packed)]
         if differing:
             raise StateError(
                 f"{name} is not the same on the {len(states)} ranks that saved: {differing[0]} differs",
@@ -40,10 +40,10 @@ def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> di
 
 
 def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping[str, Any]:
-    """What a rank that did not save has of its own: that of the first rank that did.
+    """Return the section for a rank of another number of ranks: that of the first rank that saved.
 
-    Parts that are `keyed` stand at the same place on every rank, whatever else is in their states. StateError where
-    the state holds what belongs to as many ranks as saved it.
+    Parts that are `keyed` have the same position on every rank, whatever else is in their states. StateError if the
+    state holds something that only as many ranks as saved it can continue from.
     """
     sections = [state["ranks"][name] for name in sorted(state["ranks"], key=int)]
     if any(section["gradients"]["state"] for section in sections):
@@ -64,7 +64,7 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
 
 
 def is_alike(name: str, states: Sequence[Mapping[str, object]]) -> bool:
-    """Whether what packed states hold under a name has the same bits in all of them."""
+    """Whether all packed states hold the same bits under a name."""
     first, *others = ({way: _bits(value) for way, value in leaves(state.get(name))} for state in states)
     return all(other == first for other in others)
 

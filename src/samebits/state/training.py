@@ -30,32 +30,32 @@ OfRanks = Literal["same", "any"]
 
 
 class Training:
-    """Everything that a training consists of: kept as one state, and restored so that it ends in the same bits.
+    """Everything that a training consists of, as one state: restored from it, the training ends in the same bits.
 
     >>> training = Training(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
     >>> for step in training.steps(10_000, "checkpoints", every=500):
     ...     train_one_step()
 
-    Held are the states of all parts, every generator of the process (Python's, NumPy's and torch's global ones, on
-    every device in use) and every generator that the parts hold, gradients that wait for their step, train and eval
-    mode of every module, and the number of steps done.
+    The state holds the states of all parts; every generator of the process (the global ones of Python, NumPy and torch,
+    on every device in use) and every generator that the parts hold; the gradients that wait for their step; train or
+    eval mode of every module; and the number of steps that are done.
 
     Args:
-        model: a module. DistributedDataParallel and torch.compile are looked through.
-        optimizer: of torch, or with its methods.
-        scheduler: of the learning rate.
-        loader: of samebits, which knows its position; one of torch has generators only, and resumes with an epoch.
-        scaler: of the loss, for mixed precision.
+        model: a module; of DistributedDataParallel and torch.compile, the module within is used.
+        optimizer: one of torch's, or an object with `state_dict()` and `load_state_dict()`.
+        scheduler: scheduler of the learning rate.
+        loader: a `samebits.data.DataLoader`, which resumes with the next batch; torch's resumes with a new epoch only.
+        scaler: gradient scaler, for mixed precision.
         averaged: averaged weights: a module, or tensors.
-        others: whatever else changes during the training: anything with `state_dict()` and
+        others: everything else that changes during the training, each under a name: objects with `state_dict()` and
             `load_state_dict()`, tensors, and generators, also those that a dataset or a sampler holds. Every part may
             also be a list or a dict of such objects. None is no part.
 
     Attributes:
-        steps_done: how many steps are done; `save`, `resume` and `steps` set it.
+        steps_done: number of steps that are done; `save`, `resume`, `steps` and `load_state_dict` set it.
 
     Raises:
-        UsageError: a part has no state, and no generators either.
+        UsageError: a part has neither a state nor generators.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Training:
         _warn_of_loaders(self.objects)
 
     def state_dict(self, gradients: bool = True) -> dict[str, Any]:
-        """Everything, as tensors, numbers, strings, lists and dicts; draws nothing, and changes nothing.
+        """Return the whole state as tensors, numbers, strings, lists and dicts; nothing is drawn or changed.
 
-        It is what `torch.load(weights_only=True)` reads back, and what `torch.distributed.checkpoint` can save. As
-        with torch's own state dicts, tensors are those of the training: save or copy it before the training continues.
+        `torch.load(weights_only=True)` reads it back, and `torch.distributed.checkpoint` can save it. As in torch's own
+        state dicts, tensors are those of the training, not copies: save or copy them before the training continues.
 
         Args:
-            gradients: keep those that are there. After `zero_grad()` there are none.
+            gradients: include the gradients that are there. After `zero_grad()` there are none.
 
         Raises:
-            StateError: a part's state holds something that is neither tensor, number nor text.
+            StateError: the state of a part holds something that is neither tensor, number nor text.
         """
         rank, world_size = current_world()
         return {
@@ -99,17 +99,17 @@ class Training:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], ranks: OfRanks = "same") -> None:
-        """Restore everything, or, where something does not fit, nothing.
+        """Restore everything, or, if something does not fit, nothing.
 
         Args:
             state: what `state_dict` returned.
-            ranks: `any` also takes a state of another number of ranks. What all ranks share comes from the state, as
-                does the position of a loader of samebits. Generators continue as those of the first rank in it; those
-                that are seen to have differed between ranks start anew, each rank's from a seed of its own.
+            ranks: `same`, or `any` to accept a state of another number of ranks. All that the ranks share, and the
+                position of a samebits loader, is then taken from the state. Generators continue as on its first rank;
+                those that are seen to have differed between ranks start anew, on each rank from a seed of its own.
 
         Raises:
-            StateError: something is missing, too much, or of another shape, dtype, number of devices or of ranks. The
-                message names it.
+            StateError: something is missing, or not in this training, or has another shape, dtype, number of devices
+                or number of ranks. The message names it.
         """
         self._restore(self._checked(state, ranks, copies=True))
         self.steps_done = int(state["steps_done"])
@@ -118,17 +118,17 @@ class Training:
         """Write a checkpoint, whole or not at all; with several ranks, all have to call this.
 
         Args:
-            folder: where checkpoints lie; what else lies there is left alone.
-            step: how many steps are done, which is the step to continue with.
-            keep: how many checkpoints stay, the last ones.
+            folder: folder of the checkpoints; other files in it are left alone.
+            step: number of steps that are done, which is also the number of the step to continue with.
+            keep: how many checkpoints to keep, at least 1; older ones are removed.
             gradients: as for `state_dict`.
 
         Returns:
             The folder of this checkpoint.
 
         Raises:
-            StorageError: it could not be written; earlier checkpoints are as they were.
-            StateError: as for `state_dict`; or ranks are to save, and torch.distributed is not initialised.
+            StorageError: the checkpoint could not be written; earlier ones are unchanged.
+            StateError: as for `state_dict`; or there are several ranks, and torch.distributed is not initialised.
         """
         if keep < 1:
             raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
@@ -138,15 +138,15 @@ class Training:
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
         """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
 
-        What is passed over, since it is damaged or was never finished, is named in a `StateWarning`. A checkpoint that
-        lost its manifest is a damaged one.
+        Checkpoints that are passed over, since they are damaged or were never finished, are named in a `StateWarning`.
+        A checkpoint that lost its manifest is damaged.
 
         Args:
-            folder: where checkpoints lie.
+            folder: folder of the checkpoints.
             ranks: as for `load_state_dict`.
 
         Returns:
-            The step to continue with; None if there is no checkpoint.
+            The number of the step to continue with; None if there is no checkpoint.
 
         Raises:
             StateError: as for `load_state_dict`; or there are checkpoints, and none of them is intact.
@@ -154,7 +154,7 @@ class Training:
         states = CheckpointFolder(Path(folder), self._group).newest_states()
         if not states:
             return None
-        # What does not fit on one rank is restored on none.
+        # If the state does not fit on one rank, it is restored on none.
         restorings: list[Restoring] = []
         self._group.done(lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False)))
         self._restore(restorings)
@@ -164,16 +164,16 @@ class Training:
     def steps(
         self, total: int, folder: str | Path, every: int = 1000, keep: int = 3, ranks: OfRanks = "same"
     ) -> Iterator[int]:
-        """The steps that are left of a training, from 0: resumes, saves in between and at the end, and on SIGTERM.
+        """The numbers of the remaining steps, from 0; it resumes first, and saves in between, at the end, on SIGTERM.
 
         A checkpoint is written every `every` steps, after the last one, and when the process is asked to end
         (see `preemptible`). A loop that is left by `break` or by an exception saves nothing.
 
         Args:
-            total: how many steps the training has.
-            folder: where checkpoints lie.
-            every: the number of steps between two checkpoints.
-            keep: how many checkpoints stay.
+            total: number of steps of the whole training.
+            folder: folder of the checkpoints.
+            every: number of steps between two checkpoints.
+            keep: how many checkpoints to keep.
             ranks: as for `load_state_dict`.
         """
         begin = self.resume(folder, ranks) or 0
@@ -186,7 +186,7 @@ class Training:
                     self.save(folder, self.steps_done, keep)
 
     def preemptible(self, folder: str | Path, keep: int = 3) -> Preemption:
-        """Within, SIGTERM ends the process only at `end_if_asked`, and not before a checkpoint was written.
+        """Return a context in which SIGTERM ends the process only at `end_if_asked`, after writing a checkpoint.
 
         >>> with training.preemptible("checkpoints") as preemption:
         ...     for step in range(begin, total):
@@ -194,8 +194,8 @@ class Training:
         ...         preemption.end_if_asked(step + 1)
 
         Args:
-            folder: where the checkpoint is written.
-            keep: how many checkpoints stay.
+            folder: folder of the checkpoints.
+            keep: how many checkpoints to keep.
         """
         return Preemption(self._group, lambda step: self.save(folder, step, keep))
 
@@ -218,12 +218,12 @@ class Training:
 
     def _of_rank(self, gradients: bool) -> dict[str, Any]:
         generators = {name: packed_state(one) for name, one in self._generators().items()}
-        found = gradients_of(self.parts) if gradients else {}
+        waiting = gradients_of(self.parts) if gradients else {}
         modes = modes_of(self.objects)
         return {
             "parts": self._packed(is_shared=False),
             "generators": sealed(generators, generators),
-            "gradients": sealed(found, found),
+            "gradients": sealed(waiting, waiting),
             "modes": sealed(modes, modes),
         }
 
@@ -233,7 +233,7 @@ class Training:
     # ---- what load_state_dict is made of
 
     def _checked(self, state: Any, ranks: OfRanks, copies: bool) -> list[Restoring]:
-        """Everything that is to be done, in the order in which it is done; what may still fail comes first."""
+        """Check a whole state, and return what restores it, in this order: what may still fail comes first."""
         _check_head(state, ranks)
         section = self._section(state, ranks)
         saved = {**state["parts"], **section["parts"]}
@@ -271,7 +271,7 @@ class Training:
         return [
             *restoring_gradients(gradients, self.parts),
             *restoring_modes(modes, self.objects),
-            # Last: whatever is restored before may draw.
+            # Generators come last: restoring something else may draw.
             *restoring_generators(generators, live, tuple(f"{name}." for name in self._keyed())),
             *(starting_anew(state, live, rank, world_size) if state["world_size"] != world_size else ()),
         ]
@@ -289,10 +289,10 @@ class Training:
 
 
 def _workings(objects: Mapping[str, object]) -> Iterator[object]:
-    """What loaders have for their own workings: it comes into being with their first batch, and has no state."""
-    for one in objects.values():
-        if isinstance(one, torch.utils.data.DataLoader):
-            yield from (vars(one)[name] for name in ("_epochs", "_iterator") if vars(one).get(name) is not None)
+    """The objects that loaders make with their first batch, for their own use; they are no part of the state."""
+    for item in objects.values():
+        if isinstance(item, torch.utils.data.DataLoader):
+            yield from (vars(item)[name] for name in ("_epochs", "_iterator") if vars(item).get(name) is not None)
 
 
 def _check_head(state: object, ranks: OfRanks) -> None:
@@ -310,8 +310,8 @@ def _check_head(state: object, ranks: OfRanks) -> None:
 
 
 def _warn_of_loaders(objects: Mapping[str, object]) -> None:
-    for name, one in objects.items():
-        if is_positionless(one):
+    for name, item in objects.items():
+        if is_positionless(item):
             warnings.warn(
                 f"{name} is torch's and does not know how far its epoch is, so that a training resumes with a new one: "
                 "save between epochs, or use samebits.data.DataLoader",
