@@ -1,4 +1,4 @@
-"""accelerate: a loader that `prepare` hands back untouched, and whose place `save_state` and `load_state` carry."""
+"""accelerate: a loader that `prepare` returns unchanged, and whose position `save_state` and `load_state` keep."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ __all__ = ["Loader", "WaitingGradients"]
 
 
 class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type: ignore[misc]
-    """A `samebits.data.DataLoader` for accelerate: saved and loaded with everything else, to the very batch.
+    """A `samebits.data.DataLoader` for accelerate, which saves and loads its position with everything else.
 
     >>> loader = Loader(dataset, batch_size=64, shuffle=True, seed=0)
     >>> model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     >>> accelerator.register_for_checkpointing(WaitingGradients(model=model))
 
-    `batch_size` is that of the global batch: with several processes each gets a contiguous part of it, where
-    accelerate's own loaders take it for that of one process.
+    `batch_size` is the size of the global batch, of which each process gets a contiguous part; accelerate's own loaders
+    take it as the size of the batch of one process.
 
     After `load_state`, the first iteration is the rest of the epoch that was saved, whose number is
-    `loader.state_dict()["epoch"]`: skip nothing. An epoch that was left early has no rest: to continue within it, save
-    before the `break`. The third line restores gradients of a half-done accumulation.
+    `loader.state_dict()["epoch"]`: skip no batches. An epoch that was left early counts as over; to continue within it,
+    save before the `break`. The third line saves and restores the gradients of an unfinished accumulation.
 
     Args:
         dataset: map-style, or iterable.
         args: as for torch's DataLoader.
-        seed: what the order and all randomness of samples hang on.
+        seed: root seed; the order and all sample randomness are derived from it.
         options: as for `samebits.data.DataLoader`.
     """
 
-    # What `prepare` looks for in a loader that it made itself, and what saving and loading look for.
+    # `prepare` takes the first for the mark of a loader that it made itself; saving and loading look for the second.
     _is_accelerate_prepared = True
     use_stateful_dataloader = True
 
     def __init__(self, dataset: Any, *args: Any, seed: int, **options: Any) -> None:
-        # accelerate asks whether it is a loader of torch; nothing of that one is used, so that it is not made.
+        # accelerate tests for the base class, of which nothing is used: so its `__init__` is not called.
         self._loader = DataLoader(dataset, *args, seed=seed, **options)
         self.dataset, self.batch_size = dataset, self._loader.batch_size
         self.num_workers, self.drop_last = self._loader.num_workers, self._loader.last_batch == "drop"
@@ -55,23 +55,23 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
 
     def _stand_anew(self) -> None:
         self._handed_over: dict[str, Any] | None = None
-        # The iteration that says where the loader stands; one that is closed late says nothing.
+        # The iteration that determines the position; an older one that is closed late does not.
         self._current: object = None
         self._was_left = False
 
     @property
     def total_batch_size(self) -> int:
-        """Samples of one batch, over all processes."""
+        """The number of samples in one batch, over all processes."""
         return self.batch_size or PartialState().num_processes
 
     @property
     def skipped(self) -> list[Skipped]:
-        """Index and error of what this process has left out of the current epoch so far."""
+        """Index and error of each sample that this process has left out of the current epoch so far."""
         return self._loader.skipped
 
     @property
     def sampler(self) -> NoReturn:  # type: ignore[override]
-        """Raises UsageError, as `skip_first_batches` asks for it, and would make a plain loader of this one."""
+        """Raise UsageError: `skip_first_batches` reads this, and would make a plain loader of this one."""
         raise UsageError(
             "skip_first_batches() would make a plain loader out of a samebits.integrations.accelerate.Loader",
             "leave it out: after accelerator.load_state() the loader continues with the next batch",
@@ -97,12 +97,12 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         self._handed_over = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch; without it they count up from 0."""
+        """Make the next iteration this epoch, counted from 0; without this call, epochs count up from 0."""
         self._stand_anew()
         self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, object]:
-        """Where this loader stands, as of `samebits.data.DataLoader`; of an epoch that was left early, after it."""
+        """Return the position, as `samebits.data.DataLoader` does; that of an epoch that was left early is its end."""
         if self._was_left:
             warnings.warn(
                 "an epoch that was left early is saved as over: after load_state the next one begins, as it does here; "
@@ -113,18 +113,18 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         return self._loader.state_dict() if self._handed_over is None else self._handed_over
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Let the next iteration continue with the next batch."""
+        """Make the next iteration continue with the batch after the saved position."""
         self._stand_anew()
         self._loader.load_state_dict(state)
 
     def _leave(self, state: dict[str, Any]) -> None:
-        """What comes next in this process is the next epoch, so that is what to save."""
+        """Move to the next epoch, with which this process continues, so that this position is saved."""
         was_left = not self.end_of_dataloader
         self.set_epoch(state["epoch"] + 1)
         self._was_left = was_left
 
     def _moved(self, batches: Iterator[object]) -> Iterator[object]:
-        """Batches on their device; one is fetched ahead, since accelerate asks of each whether it is the last."""
+        """The batches on their device; one is fetched ahead, since accelerate asks whether a batch is the last one."""
         device = PartialState().device
         nothing = object()
         batch = next(batches, nothing)

@@ -1,6 +1,6 @@
-"""Lightning: a loader that stands where its Trainer stands, and a callback that keys everything else that is drawn.
+"""Lightning: a loader that follows the position of its Trainer, and a callback that keys all other draws.
 
-Both `lightning` and `pytorch_lightning` are served.
+Both `lightning` and `pytorch_lightning` are supported.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from samebits.data.loader import DataLoader
 from samebits.state.gradients import WaitingGradients
 
 _CHECKPOINT_KEY = "samebits"
-# A loader that is shorter than another beside it is iterated again within an epoch: each time is one of its own.
+# A loader that is shorter than another one is iterated again within an epoch; each repetition is keyed as an epoch.
 _AGAIN = 1 << 32
 
 
 def _callback_class() -> Any:
-    """Of the package that is in use; a Trainer of the other takes its callbacks as well."""
+    """Return `Callback` of the package that is in use; a Trainer of the other package takes its subclasses as well."""
     names = ("lightning.pytorch", "pytorch_lightning")
     for name in [name for name in names if name in sys.modules] or names:
         try:
@@ -41,16 +41,16 @@ def _callback_class() -> Any:
 
 
 class SamebitsCallback(_callback_class()):  # type: ignore[misc]
-    """Keys every draw of a training by (seed, epoch, batch, rank): neither an evaluation nor a resume moves them.
+    """A callback that keys every draw by (seed, epoch, batch, rank), so neither an evaluation nor a resume changes it.
 
     >>> trainer = Trainer(callbacks=[SamebitsCallback(seed=0)])
     >>> trainer.fit(model, Loader(dataset, batch_size=64, shuffle=True, seed=0))
 
-    The global generators of Python, NumPy and torch, on every device in use, and those that the LightningModule holds
-    start anew with every batch, evaluation and epoch. Gradients of a half-done accumulation are saved and restored.
+    The global generators of Python, NumPy and torch (on every device in use), and those that the LightningModule holds,
+    start anew with every batch, evaluation and epoch. Gradients of an unfinished accumulation are saved and restored.
 
     Args:
-        seed: what the keys hang on.
+        seed: root seed; all keys are derived from it.
     """
 
     def __init__(self, seed: int) -> None:
@@ -63,12 +63,12 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._is_amid_epoch = False
 
     def arrive(self, epoch: int, batches: int) -> None:
-        """A loader hands over this batch of this epoch, both counted as in a training that was never resumed."""
+        """Start the generators for a batch that a loader hands over; its number counts as in an uninterrupted run."""
         self._place = epoch, batches
         self._generators.start("batch", epoch, batches)
 
     def begin(self, what: str, trainer: object) -> None:
-        """Start all generators from the key of what comes next."""
+        """Start all generators from the key of `what`, such as `validation start`, and of the present batch."""
         self._generators.start(what, *(self._place or _place(trainer)))
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -96,7 +96,7 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
         self._generators.start("epoch start", _place(trainer)[0])
 
     def on_train_batch_start(self, trainer: object, pl_module: object, *args: object) -> None:
-        # A `Loader` has begun the batch.
+        # A `Loader` has started the generators for its batch already.
         if self._place is None:
             self.begin("batch start", trainer)
 
@@ -120,48 +120,48 @@ class SamebitsCallback(_callback_class()):  # type: ignore[misc]
             self._is_amid_epoch = epochs["completed"] != epochs["ready"]
 
 
-# Of trainers that are at work.
+# The callbacks of the Trainers that are running.
 _callbacks: WeakKeyDictionary[Any, SamebitsCallback] = WeakKeyDictionary()
 
 
 class Loader:
-    """A `samebits.data.DataLoader` that stands where its Trainer stands, also after a resume.
+    """A `samebits.data.DataLoader` that continues where its Trainer does, also after a resume.
 
-    `batch_size` is that of the global batch: with several devices each gets a contiguous part of it, so neither divide
-    nor multiply it. Give the Trainer a `SamebitsCallback` as well. As a loader of an evaluation it gives the same
-    samples every time.
+    `batch_size` is the size of the global batch, of which each device gets a contiguous part: neither divide nor
+    multiply it by the number of devices. Give the Trainer a `SamebitsCallback` as well. As a loader for evaluation it
+    gives the same samples every time.
 
-    It is no DataLoader of torch: of those the Trainer makes new ones, with samplers of its own.
+    It is no subclass of torch's DataLoader: the Trainer replaces those by new ones, with samplers of its own.
 
     Args:
         dataset: map-style, or iterable.
         args: as for torch's DataLoader.
-        seed: what the order and all randomness of samples hang on.
+        seed: root seed; the order and all sample randomness are derived from it.
         options: as for `samebits.data.DataLoader`.
     """
 
     def __init__(self, dataset: object, *args: object, seed: int, **options: Any) -> None:
         self._loader = loader = DataLoader(dataset, *args, seed=seed, **options)
         self.dataset, self.batch_size, self.num_workers = loader.dataset, loader.batch_size, loader.num_workers
-        # Batches handed over → the loader's own state, of the last two: the Trainer may fetch one ahead.
+        # Number of batches handed over → state of the loader, for the last two: the Trainer may fetch one ahead.
         self._states: dict[int, dict[str, object]] = {}
         self._loaded: Mapping[int, dict[str, object]] = {}
 
     @property
     def skipped(self) -> list[Skipped]:
-        """Index and error of what this rank has left out of the current epoch so far."""
+        """Index and error of each sample that this rank has left out of the current epoch so far."""
         return self._loader.skipped
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[object]:
-        # Trainers begin iterations that they never use, and before they know where to go on. So all of this happens
-        # when the first batch is asked for.
+        # Trainers begin iterations that they never use, and before they know where to continue. So the position is
+        # looked up when the first batch is asked for.
         trainer = next((one for one in list(_callbacks) if one.training and self in _train_loaders(one)), None)
         if trainer is not None:
             epoch, begin = _next_place(trainer)
-            # In one mode of a `CombinedLoader` a longer loader may go on alone.
+            # In this mode of a `CombinedLoader`, a longer loader goes on alone when this one has ended.
             is_alone = trainer.fit_loop._combined_loader._mode == "max_size"
             if not (is_alone and 0 < _length(self._loader) <= begin):
                 yield from self._for_training(_callbacks[trainer], epoch, begin)
@@ -171,7 +171,7 @@ class Loader:
         yield from self._loader
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing, but where samples are skipped: the Trainer itself counts epochs and batches.
+        """Return the position if samples may be skipped; else nothing, since the Trainer itself counts batches.
 
         Raises:
             UsageError: the Trainer has no `SamebitsCallback`.
@@ -190,7 +190,7 @@ class Loader:
     def _for_training(self, callback: SamebitsCallback, epoch: int, begin: int) -> Iterator[object]:
         self._stand(epoch, begin)
         done = begin
-        # Moving a batch to its device may draw as well.
+        # The generators start before the batch is handed over: moving it to its device may draw as well.
         for done, batch in enumerate(self._loader, begin + 1):
             if self._loader.on_error == "skip":
                 self._states = {**dict([*self._states.items()][-1:]), done: self._loader.state_dict()}
@@ -199,28 +199,28 @@ class Loader:
         callback.arrive(epoch, done + 1)
 
     def _stand(self, epoch: int, done: int) -> None:
-        """Let the next iteration begin after the batches of the Trainer's epoch that are done."""
+        """Make the next iteration begin after the batches of the Trainer's epoch that are done."""
         length = _length(self._loader)
         times, batches = divmod(done, length) if length else (0, done)
-        own = epoch + times * _AGAIN
+        own_epoch = epoch + times * _AGAIN
         saved = self._loaded.get(done, {})
-        if saved.get("epoch") == own:
-            # Batches of which every sample was skipped were never handed over.
+        if saved.get("epoch") == own_epoch:
+            # Batches whose samples were all skipped were never handed over, so the Trainer did not count them.
             self._loader.load_state_dict(saved)
         else:
-            self._loader.set_position(own, batches)
+            self._loader.set_position(own_epoch, batches)
 
 
 def _place(trainer: Any) -> tuple[int, int]:
-    """Epoch, and which batch of it is at work, counted from 1."""
+    """Return the epoch and the number of its current batch, counted from 1."""
     loop = trainer.fit_loop
     return loop.epoch_progress.current.processed, loop.epoch_loop.batch_progress.current.ready
 
 
 def _next_place(trainer: Any) -> tuple[int, int]:
-    """Epoch, and how many batches of it are done, of the batch that comes next.
+    """Return the epoch of the batch that comes next, and how many batches of that epoch are done.
 
-    Also of a Trainer that was just restored, and has not looked yet at whether the epoch is over.
+    This holds also for a Trainer that was just restored and has not checked yet whether the epoch is over.
     """
     loop = trainer.fit_loop
     epochs, batches = loop.epoch_progress.current, loop.epoch_loop.batch_progress
@@ -234,7 +234,7 @@ def _train_loaders(trainer: Any) -> list[object]:
 
 
 def _length(loader: DataLoader) -> int:
-    """Batches per epoch; 0 if unknown."""
+    """Return the number of batches in an epoch; 0 if unknown."""
     try:
         return len(loader)
     except TypeError:
@@ -249,8 +249,8 @@ def _is_accumulating(trainer: Any) -> bool:
 
 
 def _warn_of_plateau(trainer: Any) -> None:
-    # Lightning updates these after everything that saves, and skips it in the epoch that it resumes in: what they
-    # monitor is in no checkpoint. With manual optimization the user's own code updates them.
+    # Lightning updates these schedulers after everything that saves, and skips the update in the epoch that it resumes
+    # in: what they monitor is in no checkpoint. With manual optimization the user's own code updates them.
     if trainer.lightning_module.automatic_optimization and any(
         config.reduce_on_plateau for config in trainer.lr_scheduler_configs
     ):
@@ -263,9 +263,9 @@ def _warn_of_plateau(trainer: Any) -> None:
 
 
 def _warn_of_other_loaders(trainer: object) -> None:
-    for one in _train_loaders(trainer):
-        if not isinstance(one, Loader):
-            kind = type(one)
+    for loader in _train_loaders(trainer):
+        if not isinstance(loader, Loader):
+            kind = type(loader)
             warnings.warn(
                 f"the Trainer trains with a {kind.__module__}.{kind.__qualname__}: resumed within an epoch it "
                 "continues with other batches; use samebits.integrations.lightning.Loader",

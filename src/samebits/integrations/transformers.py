@@ -14,19 +14,19 @@ from samebits.data.keys import KeyedDataset, KeyedSampler
 
 
 class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
-    """Keys every draw of a training: neither workers, nor an evaluation, nor a resume move them.
+    """A callback that keys every draw of a training, so neither workers nor an evaluation nor a resume changes it.
 
     >>> trainer = Trainer(model, args, train_dataset=dataset, callbacks=[SamebitsCallback(seed=0)])
 
-    While a sample is fetched, every generator that it may draw from starts from the key of (seed, epoch, index), while
-    a batch is collated from that of the batch: masking collators resume exactly. Every step starts from the key of
-    (seed, step, rank). A shuffled order hangs on (seed, epoch), no longer on `data_seed`.
+    While a sample is fetched, every generator that it may draw from starts from the key of (seed, epoch, index); while
+    a batch is collated, from the key of the batch, so that masking collators resume exactly. Every step starts from the
+    key of (seed, step, rank). A shuffled order depends on (seed, epoch), no longer on `data_seed`.
 
-    `per_device_train_batch_size` is what it was: of one device, so that the global batch is as many times larger as
-    there are devices.
+    `per_device_train_batch_size` keeps its meaning, the batch of one device: the global batch is as many times larger
+    as there are devices.
 
     Args:
-        seed: what all keys hang on.
+        seed: root seed; all keys are derived from it.
     """
 
     def __init__(self, seed: int) -> None:
@@ -34,7 +34,7 @@ class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
         self._generators: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: object, **kwargs: object) -> None:
-        """Raises UsageError: the dataset is iterable, the resume is none, or this transformers is too old."""
+        """Key the train loader; UsageError for an iterable dataset, `ignore_data_skip`, or a transformers too old."""
         if state.global_step and args.ignore_data_skip:
             raise UsageError(
                 f"ignore_data_skip=True begins the epoch anew at step {state.global_step}, so the resumed training "
@@ -61,7 +61,7 @@ class SamebitsCallback(transformers.TrainerCallback):  # type: ignore[misc]
 
 
 def _key_loader(loader: Any, seed: int) -> None:
-    """Let a loader that the Trainer made yield keyed batches; those that it makes of its parts will do so, too."""
+    """Make a loader of the Trainer's yield keyed batches; loaders made later of its parts then do so, too."""
     inner = getattr(loader, "base_dataloader", loader)
     if isinstance(inner.dataset, KeyedDataset):
         return
@@ -75,12 +75,12 @@ def _key_loader(loader: Any, seed: int) -> None:
     sampler = KeyedSampler(_unseeded(levels[-1].sampler), seed, keyed.dataset)
     for level in levels:
         level.sampler = sampler
-    # torch forbids to assign to it, for those who iterate the loader already.
+    # torch forbids plain assignment to `dataset`, to protect iterations that are under way.
     vars(inner)["dataset"], inner.collate_fn = keyed, as_it_is
 
 
 def _levels(batches: Any) -> list[Any]:
-    """A sampler of batches, and those that it shares out among ranks."""
+    """Return a batch sampler and those within it, whose batches the outer ones share out among ranks."""
     levels = [batches]
     while hasattr(levels[-1], "batch_sampler"):
         levels.append(levels[-1].batch_sampler)
@@ -88,7 +88,7 @@ def _levels(batches: Any) -> list[Any]:
 
 
 def _unseeded(sampler: object) -> Any:
-    """One of torch's in the place of accelerate's, which is seeded by whatever torch was seeded with last."""
+    """Replace accelerate's random sampler, whose seed is whatever torch was seeded with last, by torch's own."""
     if isinstance(sampler, RandomSampler):
         return RandomSampler(sampler.data_source, sampler.replacement, sampler._num_samples)
     return sampler

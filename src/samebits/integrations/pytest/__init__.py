@@ -1,6 +1,6 @@
-"""The plugin for pytest: tests that have to repeat, tensors that have to stay as they are, a seed for each test.
+"""The pytest plugin: tests that have to repeat, tensors that have to keep their bits, a seed for each test.
 
-It is part of every pytest run where samebits is installed, so it imports nothing until a test asks for it.
+It is loaded in every pytest run where samebits is installed, so it imports nothing until a test asks for it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _HELP = (
 
 
 def seed_torch(seed: int) -> None:
-    """What pytest-randomly calls wherever it seeds Python and NumPy; torch is not loaded for it."""
+    """Seed torch if it is loaded already: pytest-randomly calls this wherever it seeds Python and NumPy."""
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "manual_seed"):
         from samebits.base.seeds import derive
 
-        # Of one seed that others seed something else from.
+        # Derived, since other libraries are seeded from the same number.
         torch.manual_seed(derive(seed, "torch", bits=32))
 
 
@@ -58,7 +58,7 @@ def seed_torch(seed: int) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options, each with the plugin's name."""
+    """Add the options, each with the plugin's name in it."""
     group = parser.getgroup("samebits", "samebits: tests that repeat bit for bit")
     add = group.addoption
     add("--samebits-seed", type=int, metavar="N", help="Seed every test from N (default 0, and only tests that ask).")
@@ -67,39 +67,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--samebits-update-new-only", action="store_true", help="The same, only for what is not locked yet.")
     add("--samebits-remove-unused", action="store_true", help="Remove what is locked and no test asks for.")
     add("--samebits-write-in-ci", action="store_true", help="Write the lockfile although CI is set.")
-    # For a process that samebits itself starts.
+    # For processes that samebits itself starts.
     add("--samebits-call", metavar="DIR", help=SUPPRESS)
     add("--samebits-variant", type=int, default=0, help=SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, and what can be refused at once."""
+    """Register the marker, and refuse at once to write a lockfile in CI where that is not allowed."""
     config.addinivalue_line("markers", _HELP)
     config.stash[OPTIONS] = Options.given(config)
-    asked = options_of(config)
-    if asked.changing and not config.getoption("samebits_write_in_ci"):
+    options = options_of(config)
+    if options.changing and not config.getoption("samebits_write_in_ci"):
         from samebits.base.ci import in_ci
 
         if in_ci(os.environ):
             raise pytest.UsageError(
-                f"{asked.changing} would write {asked.lockfile}, and CI is set: add --samebits-write-in-ci if that is "
-                "meant"
+                f"{options.changing} would write {options.lockfile}, and CI is set: add --samebits-write-in-ci if that "
+                "is meant"
             )
-    if asked.folder is None:
+    if options.folder is None:
         config.pluginmanager.register(Reporter(config), "samebits-reporter")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """The seed, where one was given."""
-    asked = options_of(config)
-    return f"samebits: --samebits-seed {asked.seed}" if asked.is_for_all else None
+    """Return the line that names the seed, if one was given."""
+    options = options_of(config)
+    return f"samebits: --samebits-seed {options.seed}" if options.is_for_all else None
 
 
 # ---- which tests asked -----------------------------------------------------------------------------------------------
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Which fixtures tests share that asked; and a test whose runs are elsewhere needs none here."""
+    """Note the shared fixtures of tests that ask for samebits; a test whose runs are elsewhere needs none here."""
     shared: set[int] = set()
     for item in filter(asks, items):
         info = getattr(item, "_fixtureinfo", None)
@@ -119,9 +119,9 @@ def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
     """Expected bits: `samebits.assert_same(name, tensor_or_module)` holds them against the lockfile."""
     from samebits.testing.expected import ExpectedBits
 
-    item, asked = request.node, options_of(request.config)
-    # Each run of the test gets one.
-    fixture = ExpectedBits(id_of(item), asked.lockfile, asked.seed, asked.writes, rerun_word(item))
+    item, options = request.node, options_of(request.config)
+    # Each run of the test gets an object of its own.
+    fixture = ExpectedBits(id_of(item), options.lockfile, options.seed, options.writes, rerun_word(item))
     known_of(item).fixture = fixture
     return fixture
 
@@ -130,7 +130,7 @@ def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """Fixtures are made from the seed of their test; those that tests share, from one of their own."""
+    """Make fixtures from the seed of their test; those that tests share, from a seed of their own."""
     item = request._pyfuncitem
     if fixturedef.scope == "function":
         if asks(item) and not known_of(item).is_set_up:
@@ -150,34 +150,34 @@ def pytest_fixture_setup(
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A marker that makes no sense fails before anything runs."""
+    """Fail a test with an invalid marker before anything of it runs."""
     requested(item)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """What was locked elsewhere only is neither red nor green; what was not called by us was not compared."""
+    """Fail a test that was not compared or lacks locked tensors; skip one that is locked only for other environments."""
     if not asks(item):
         yield
         return
-    known = known_of(item)
-    known.is_called, known.ended = False, None
+    record = known_of(item)
+    record.is_called, record.ended = False, None
     yield
-    if not known.is_called and is_compared(item):
+    if not record.is_called and is_compared(item):
         fail(
             f"{item.name} was called by another plugin, so it was neither repeated nor recorded: inside it, "
             "samebits.assert_repeats() calls any function twice"
         )
-    if known.fixture is not None and (lacking := known.fixture.lacking):
+    if record.fixture is not None and (lacking := record.fixture.lacking):
         fail(lacking)
-    named = known.result()
+    named = record.result()
     if named is not None and named.unknown:
         pytest.skip(named.unknown)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Afterwards the generators are as they would be without us."""
+    """Leave the generators as they would be without samebits."""
     try:
         yield
     finally:
@@ -187,7 +187,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test as it asked."""
+    """Call a test in the way it asks for."""
     if not asks(pyfuncitem):
         return None
     from samebits.integrations.pytest.repeating import call_for_another_process, is_async, run_repeatedly
@@ -198,7 +198,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         treat(pyfuncitem, ("call",), 0)
         return None
     if not request.is_isolated and is_async(pyfuncitem.obj):
-        # Another plugin may know how to call it; pytest says so where none does.
+        # Another plugin may know how to call it; if none does, pytest says so.
         return None
     known_of(pyfuncitem).is_called = True
     if folder is not None:
@@ -216,37 +216,37 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure says how the test was seeded; what was named travels with the report, also from a worker of xdist."""
+    """Add to a failure how the test was seeded, and to a report (also of a worker of xdist) what the test named."""
     report = yield
     if not asks(item):
         return report
     from samebits.integrations.pytest.repeating import keep_for_other_process, take_over
 
-    asked = options_of(item.config)
+    options = options_of(item.config)
     if report.skipped and isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).parent == _HERE:
         path, line, _ = item.reportinfo()
         report.longrepr = (os.fspath(path), (line or 0) + 1, report.longrepr[2])
     if report.when == "call":
         send_named(item, report)
-    if asked.folder is not None:
-        keep_for_other_process(item.config, report, report.failed and call.excinfo is None, asked.folder)
+    if options.folder is not None:
+        keep_for_other_process(item.config, report, report.failed and call.excinfo is None, options.folder)
         return report
     if report.when == "call":
         take_over(report, call, known_of(item).ended)
     if report.failed:
-        again = f"seeded from {asked.seed}; again: pytest {rerun_word(item)} --samebits-seed {asked.seed}"
+        again = f"seeded from {options.seed}; again: pytest {rerun_word(item)} --samebits-seed {options.seed}"
         report.sections.append(("samebits", again))
     return report
 
 
 class Reporter:
-    """What is known of the whole run, in the process that reports it; a worker of xdist tells that one what it knows.
+    """The results of a whole pytest run, in the process that reports it; workers of xdist send theirs to that process.
 
     Attributes:
-        passed: id → what a test named that passed.
-        is_whole: no test was left out, and no process that ran some is missing.
-        lines: what is said at the end.
-        unknown: why tests could not be compared here.
+        passed: id of each test that passed → what it named.
+        is_whole: whether no test was left out, and no worker died.
+        lines: the lines to print at the end.
+        unknown: why tests could not be compared in this environment.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -258,15 +258,15 @@ class Reporter:
         self.unknown: list[str] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """What there is, for telling what is unused."""
+        """Note the ids of all tests, which tell later what of the lockfile is unused."""
         self.collected |= {id_of(item) for item in session.items}
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
-        """Some tests were left out, so nothing is known of what they use."""
+        """Note that tests were left out, so that nothing is known of what they use."""
         self.is_whole &= not [*items]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """What one test named."""
+        """Note what one test named."""
         sent = getattr(report, "samebits", None)
         if sent is None:
             return
@@ -278,14 +278,14 @@ class Reporter:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
-        """A worker has ended, or died."""
+        """Take over the results of a worker that has ended; one that died has none."""
         sent = getattr(node, "workeroutput", {}).get("samebits")
         self.is_whole &= bool(sent and sent["is_whole"])
         self.collected |= set(sent["collected"] if sent else ())
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the lockfile once, and find its entries that no test has."""
+        """Write the lockfile once, and find its unused entries; a worker only sends its results."""
         output, path = getattr(self.config, "workeroutput", None), self.asked.lockfile
         if output is not None:
             output["samebits"] = {"is_whole": self.is_whole, "collected": sorted(self.collected)}
@@ -302,7 +302,7 @@ class Reporter:
                 session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """What was written, what is unknown here, and what is unused."""
+        """Print what was written, what is unused, and what is unknown in this environment."""
         lines = [*self.lines, *self.unknown]
         if lines:
             terminalreporter.section("samebits")

@@ -1,4 +1,4 @@
-"""What is asked for by options, markers and fixtures; and what is known of a test and its seed meanwhile."""
+"""The requests that options, markers and fixtures make, and the record of each test while it runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MARK = "samebits"
 
 
 class Options(NamedTuple):
-    """What the options of a run say; `is_for_all` where every test is seeded.
+    """The options of a pytest run; with `is_for_all`, every test is seeded.
 
     Attributes:
-        writes: what is taken into the lockfile as it is now: `nothing`, `new` names only, or `all`.
-        changing: the option that lets the lockfile be changed; empty where it may not be.
-        folder, variant: where a process that samebits itself started keeps its run, and the number of that.
+        writes: which bits are written into the lockfile as they are now: `nothing`, `new` names only, or `all`.
+        changing: the option that lets the lockfile be changed; empty if none does.
+        folder, variant: of a process that samebits itself started: the folder of its run, and the run's number.
     """
 
     seed: int
@@ -37,7 +37,7 @@ class Options(NamedTuple):
 
     @classmethod
     def given(cls, config: pytest.Config) -> Options:
-        """The options as they were given."""
+        """Read the options as they were given."""
         get = config.getoption
         seed, lockfile, folder = (get(f"samebits_{name}") for name in ("seed", "lockfile", "call"))
         path = config.rootpath / "samebits.lock" if lockfile is None else Path(config.invocation_params.dir, lockfile)
@@ -52,32 +52,32 @@ OPTIONS: pytest.StashKey[Options] = pytest.StashKey()
 
 
 def options_of(config: pytest.Config) -> Options:
-    """The options of this run."""
+    """Return the options of this pytest run."""
     return config.stash[OPTIONS]
 
 
 def id_of(item: pytest.Item) -> str:
-    """The id of a test, without what xdist adds to it to keep groups together."""
+    """Return the id of a test, without the suffix by which xdist keeps groups together."""
     group = item.get_closest_marker("xdist_group")
     name = None if group is None else (group.args[0] if group.args else group.kwargs.get("name"))
     return item.nodeid.removesuffix(f"@{name}") if name else item.nodeid
 
 
 def asks(item: pytest.Item) -> bool:
-    """Whether a test has anything to do with samebits."""
+    """Whether a test asks for samebits, by its marker or the fixture, or every test is seeded."""
     marked = _mark_of(item) is not None or MARK in getattr(item, "fixturenames", ())
     return marked or options_of(item.config).is_for_all
 
 
 def rerun_word(item: pytest.Item) -> str:
-    """Its id as pytest shows it where it fails: from the folder in which pytest was started."""
+    """Return a test's id as the word that runs it again from the folder in which pytest was started."""
     file, colons, within = id_of(item).partition("::")
     given = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
     return shlex.quote(f"{Path(given).as_posix()}{colons}{within}")
 
 
 class Repetition(NamedTuple):
-    """What the marker of a test asks for."""
+    """The request of a test's marker: how many runs, factors to vary, and whether each run has its own process."""
 
     runs: int = 1
     vary: tuple[str, ...] = ()
@@ -85,18 +85,18 @@ class Repetition(NamedTuple):
 
 
 def requested(item: pytest.Item) -> Repetition:
-    """What a test asks for; a marker that makes no sense fails it. A process of its own makes one run."""
+    """Return the request of a test; an invalid marker fails the test. A process of its own makes one run."""
     mark = _mark_of(item)
-    found = Repetition() if mark is None else _checked(item, *mark.args, **mark.kwargs)
-    return found if options_of(item.config).folder is None else Repetition(vary=found.vary)
+    request = Repetition() if mark is None else _checked(item, *mark.args, **mark.kwargs)
+    return request if options_of(item.config).folder is None else Repetition(vary=request.vary)
 
 
 def _mark_of(item: pytest.Item) -> pytest.Mark | None:
-    """The nearest marker; a whole module's is meant for those of its tests that can take it."""
+    """Return the nearest marker; a module's does not count for tests of unittest, which cannot take it."""
     if not _is_unittest(item):
         return item.get_closest_marker(MARK)
-    own = [node for node in item.listchain() if not isinstance(node, pytest.Module)]
-    return next((mark for node in reversed(own) for mark in reversed(node.own_markers) if mark.name == MARK), None)
+    nodes = [node for node in item.listchain() if not isinstance(node, pytest.Module)]
+    return next((mark for node in reversed(nodes) for mark in reversed(node.own_markers) if mark.name == MARK), None)
 
 
 def _is_unittest(item: pytest.Item) -> bool:
@@ -125,12 +125,12 @@ def _checked(
 
 
 def fail(message: str) -> NoReturn:
-    """Fail the test with this text alone: neither our own lines nor what was raised on the way belong to it."""
+    """Fail the test with this text alone, without lines of samebits and the error that led here."""
     raise pytest.fail.Exception(message, pytrace=False) from None
 
 
 def is_compared(item: pytest.Item) -> bool:
-    """Whether it has several runs, or is one of them."""
+    """Whether a test has several runs, or this process makes one of several."""
     return requested(item).runs > 1 or options_of(item.config).folder is not None
 
 
@@ -139,13 +139,13 @@ def is_compared(item: pytest.Item) -> bool:
 
 @dataclass
 class KnownTest:
-    """What is known of one test that asked for samebits.
+    """The record of one test that asked for samebits.
 
     Attributes:
-        treatments: in force now, the last one first to be undone.
-        is_set_up: the seed of its fixtures is in force.
-        is_called: its function was called, or its runs were made.
-        named, ended: what it named in a process of its own, and what pytest made of it there.
+        treatments: those in force now; the last one is undone first.
+        is_set_up: whether the seed of its fixtures is in force.
+        is_called: whether its function was called, or its runs were made.
+        named, ended: what it named in a process of its own, and pytest's report of how it ended there.
     """
 
     treatments: list[Treatment] = field(default_factory=list)
@@ -157,14 +157,14 @@ class KnownTest:
     ended: pytest.TestReport | None = None
 
     def undo(self) -> None:
-        """Leave the generators as they would be without us."""
+        """Undo all treatments, and leave the generators as they would be without samebits."""
         while self.treatments:
             self.treatments.pop().undo()
         self.entering = None
         self.is_set_up = False
 
     def result(self) -> NamedByTest | None:
-        """What the test named."""
+        """Return what the test named."""
         return self.named if self.fixture is None else self.fixture.named
 
 
@@ -173,19 +173,19 @@ SHARED: pytest.StashKey[set[int]] = pytest.StashKey()
 
 
 def known_of(item: pytest.Item) -> KnownTest:
-    """The one record of a test."""
+    """Return the record of a test; it has only one."""
     return item.stash.setdefault(TEST, KnownTest())
 
 
 def send_named(item: pytest.Item, report: Any) -> None:
-    """Have a report say what the test named, in whatever process it is read."""
+    """Add what a test named to its report, in a form that other processes can read."""
     from samebits.base.records import to_data
 
     report.samebits = {"test": id_of(item), "named": to_data(known_of(item).result())}
 
 
 def named_in(report: object) -> NamedByTest | None:
-    """What a test named, as its report says."""
+    """Return what a test named, from its report."""
     from samebits.base.records import from_data
     from samebits.testing.expected import NamedByTest
 
@@ -194,22 +194,22 @@ def named_in(report: object) -> NamedByTest | None:
 
 
 def treat(item: pytest.Item, words: tuple[str, ...], variant: int) -> None:
-    """Put the streams of a test in force, and change what is to be varied."""
+    """Start the generators at the streams of a test, and vary the factors that its marker names."""
     from samebits.testing import seeding
 
-    varied, asked = requested(item).vary, options_of(item.config)
-    if words or asked.folder is not None:
-        # The others are in force since the fixtures were made, or the process began: a listing turned round twice is
-        # as it was.
+    varied, options = requested(item).vary, options_of(item.config)
+    if words or options.folder is not None:
+        # The other factors are varied since the fixtures were made, or the process began: varied twice, a reversed
+        # listing would be in its first order again.
         varied = tuple(filter(seeding.is_generator, varied))
-    settings = seeding.varied(varied, variant or asked.variant)
-    treatment = seeding.seeded(asked.seed, (id_of(item), *words), settings)
-    known = known_of(item)
-    known.treatments.append(treatment)
-    # What no seed holds is looked for where runs are compared; in fixtures of the test's own, too.
-    if known.entering is None and is_compared(item):
-        known.entering = seeding.Entering(is_alone=asked.folder is not None)
-        known.treatments.append(known.entering)
+    settings = seeding.varied(varied, variant or options.variant)
+    treatment = seeding.seeded(options.seed, (id_of(item), *words), settings)
+    record = known_of(item)
+    record.treatments.append(treatment)
+    # Where runs are compared, factors that no seed controls are witnessed, also in the test's own fixtures.
+    if record.entering is None and is_compared(item):
+        record.entering = seeding.Entering(is_alone=options.folder is not None)
+        record.treatments.append(record.entering)
     for line in seeding.untouched(treatment):
         from samebits.base.errors import UnseenWarning
 

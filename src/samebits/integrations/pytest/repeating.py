@@ -1,6 +1,6 @@
-"""Several runs of one test, in this process or each in one of its own, and the comparison of them.
+"""Several runs of one test, in this process or each in a process of its own, and their comparison.
 
-It is imported once a test has asked for samebits, and may import what it likes.
+This module is imported only when a test has asked for samebits, so it may import everything.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from samebits.testing.repeats import (
 )
 from samebits.testing.seeding import MOST_TOLD, is_generator, varied
 
-# In the folder of a run that has a process of its own: what it did, and what pytest made of it there.
+# In the folder of a run that has a process of its own: the recorded call, and pytest's reports.
 _CALL, _REPORTS = "call", "reports.jsonl"
 _MOST_PRINTED = 4000
 
 
 def is_async(function: object) -> bool:
-    """Whether it is as it was written: a plugin that can call it may put a plain function in its place."""
+    """Whether a function is async; a plugin that can call it may have replaced it by a plain function."""
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
-    """Make the runs of a test, and fail it where one diverges from the first."""
+    """Make the runs of a test, and fail it if one of them diverges from the first."""
     calls: list[RecordedCall] = []
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
@@ -65,31 +65,31 @@ def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> st
     changed = f"in run {number + 1} {', '.join(request.vary)} had another value; " if request.vary else ""
     entered = list(dict.fromkeys(line for call in calls for line in call.entered))
     if request.is_isolated:
-        whole = f"{changed}each run had a process of its own, from the same seed"
-        return f"{whole}{_entered(entered) or ': samebits check says what else can differ'}"
-    whole = f"{changed}both runs started from the same seed, with fresh fixtures"
+        start = f"{changed}each run had a process of its own, from the same seed"
+        return f"{start}{_entered(entered) or ': samebits check says what else can differ'}"
+    start = f"{changed}both runs started from the same seed, with fresh fixtures"
     shared = "the process: fixtures of a wider scope, variables of modules, files"
-    own = "isolated=True gives each run a process of its own"
+    remedy = "isolated=True gives each run a process of its own"
     if entered:
-        return f"{whole}{_entered(entered)}\nor it is what they shared, {shared}; against that alone, {own}"
+        return f"{start}{_entered(entered)}\nor it is what they shared, {shared}; against that alone, {remedy}"
     unseen = "the clock and the operating system's entropy, against which it does not help, were not seen to enter"
-    return f"{whole}; what they shared is {shared}. {own}; {unseen}"
+    return f"{start}; what they shared is {shared}. {remedy}; {unseen}"
 
 
 def _entered(lines: list[str]) -> str:
     more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
-    told = [*lines[:MOST_TOLD], *more]
-    return "".join(["; what no seed holds was seen to enter:", *(f"\n  {line}" for line in told)]) if lines else ""
+    shown = [*lines[:MOST_TOLD], *more]
+    return "".join(["; what no seed holds was seen to enter:", *(f"\n  {line}" for line in shown)]) if lines else ""
 
 
 def _one_of_several(
     item: pytest.Function, request: Repetition, before: list[RecordedCall], folder: Path
 ) -> RecordedCall:
-    one, number = _in_own_process if request.is_isolated else _in_this_process, len(before)
+    make_run, number = _in_own_process if request.is_isolated else _in_this_process, len(before)
     if number == 0:
-        return one(item, request, number, folder)
+        return make_run(item, request, number, folder)
     try:
-        return one(item, request, number, folder)
+        return make_run(item, request, number, folder)
     except SamebitsError as error:
         if error.kind != "divergence":
             raise
@@ -116,7 +116,7 @@ def _arguments(item: pytest.Function) -> dict[str, object]:
 
 
 def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
-    """What a test got of its own is taken down and made anew, as between two tests; so is its object."""
+    """Tear down and remake the test's own fixtures, and the object of its class, as between two tests."""
     state = item.session._setupstate
     assert item.parent is not None
     state.teardown_exact(item.parent)  # type: ignore[arg-type]
@@ -131,9 +131,9 @@ def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
 
 
 def _in_own_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
-    known = known_of(item)
+    record = known_of(item)
     try:
-        # Generators are treated there for each test, other factors when the process starts.
+        # In that process, generators are treated for each test, other factors when it starts.
         settings = varied([name for name in request.vary if not is_generator(name)], number)
         outcome = isolated_run(folder, _arguments_for(item, folder, number), settings)
         call = read_call(folder / _CALL) if is_complete(folder / _CALL) else None
@@ -145,21 +145,21 @@ def _in_own_process(item: pytest.Function, request: Repetition, number: int, fol
     reports = _reports_in(folder, item.config)
     ended = next((one for one in reports if one.outcome != "passed" or hasattr(one, "wasxfail")), None)
     if outcome.exit_code == 0 and number == 0:
-        known.ended = ended
+        record.ended = ended
     if outcome.exit_code == 0 and ended is not None and ended.outcome == "skipped":
         if not hasattr(ended, "wasxfail"):
             pytest.skip(_text_of(ended).removeprefix("Skipped: "))
         fail(f"in a process of its own:\n{_text_of(ended)}")
     if outcome.exit_code != 0 or call is None:
-        said = f"{printed}\n{outcome.folder.stderr.read_text(errors='replace')}".strip()[-_MOST_PRINTED:]
-        fail(f"{id_of(item)} did not run in a process of its own: pytest {outcome.described}\n\nhint: {said}")
-    known.named = next((named for one in reports if (named := named_in(one)) is not None), None)
+        output = f"{printed}\n{outcome.folder.stderr.read_text(errors='replace')}".strip()[-_MOST_PRINTED:]
+        fail(f"{id_of(item)} did not run in a process of its own: pytest {outcome.described}\n\nhint: {output}")
+    record.named = next((named for one in reports if (named := named_in(one)) is not None), None)
     return call
 
 
 def _arguments_for(item: pytest.Function, folder: Path, number: int) -> list[str]:
-    """What a pytest needs to make this run of this test alone as it would be made here."""
-    config, asked = item.config, options_of(item.config)
+    """Return the arguments with which pytest makes this run of this test alone, as it would be made here."""
+    config, given = item.config, options_of(item.config)
     options = ["--rootdir", str(config.rootpath), "-o", "addopts=", "-q", "--tb", "short", "-p", "no:cacheprovider"]
     if config.inipath is not None:
         options += ["-c", str(config.inipath)]
@@ -170,14 +170,14 @@ def _arguments_for(item: pytest.Function, folder: Path, number: int) -> list[str
     options += ["--import-mode", config.getoption("importmode")]
     options += ["--runxfail"] if config.getoption("runxfail") else []
     options += ["--samebits-call", str(folder), "--samebits-variant", str(number)]
-    options += ["--samebits-seed", str(asked.seed), "--samebits-lockfile", str(asked.lockfile)]
-    options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[asked.writes]
+    options += ["--samebits-seed", str(given.seed), "--samebits-lockfile", str(given.lockfile)]
+    options += {"all": ["--samebits-update"], "new": ["--samebits-update-new-only"], "nothing": []}[given.writes]
     _, _, within = id_of(item).partition("::")
     return [*options, f"{item.path}::{within}"]
 
 
 def call_for_another_process(item: pytest.Function, folder: Path) -> None:
-    """One run of a test, for the process that compares it with others."""
+    """Make one run of a test, for the process that compares it with others."""
     recorded_call(folder / _CALL, item.obj, (), _arguments(item), known_of(item).entering)
 
 
@@ -185,7 +185,7 @@ def call_for_another_process(item: pytest.Function, folder: Path) -> None:
 
 
 def keep_for_other_process(config: pytest.Config, report: pytest.TestReport, is_missed: bool, folder: Path) -> None:
-    """Keep what pytest makes of the test, or of its setup or teardown, for the process that compares."""
+    """Keep pytest's report of the test, its setup or its teardown, for the process that compares."""
     sent = config.hook.pytest_report_to_serializable(config=config, report=report)
     with open(folder / _REPORTS, "a", encoding="utf-8") as file:
         file.write(f"{json.dumps(sent)}\n")
@@ -195,7 +195,7 @@ def keep_for_other_process(config: pytest.Config, report: pytest.TestReport, is_
 
 
 def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: pytest.TestReport | None) -> None:
-    """What pytest made of the test in a process of its own counts here, unless its runs diverged."""
+    """Take over the outcome of the test in a process of its own, unless its runs diverged."""
     if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
         return
     report.outcome = ended.outcome
@@ -206,11 +206,11 @@ def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: pyt
 
 
 def _reports_in(folder: Path, config: pytest.Config) -> list[pytest.TestReport]:
-    """What the other process kept."""
+    """Return the reports that the other process kept."""
     path, reports = folder / _REPORTS, []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         sent = json.loads(line)
-        # JSON has no tuples, and pytest knows the place of a skip by its being one.
+        # JSON has no tuples, and pytest recognizes the place of a skip by its being a tuple.
         place = {"longrepr": tuple(sent["longrepr"])} if isinstance(sent["longrepr"], list) else {}
         reports.append(config.hook.pytest_report_from_serializable(config=config, data={**sent, **place}))
     return reports
