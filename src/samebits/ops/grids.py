@@ -1,7 +1,7 @@
 """The gradient of sampling at the points of a grid, in two or three dimensions.
 
-Along each dimension a point reads a few neighbours, each with a weight by where it is; the weight in the plane is
-their product. The same taps give the gradient of the input, added up by key, and that of the grid.
+Along each dimension, a point reads a few neighbours, each with a weight by its distance; the weight of a neighbour in
+the plane is the product of these. The same taps give the gradient of the input, summed by key, and that of the grid.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from samebits.ops.sums import add_at, shaped, wide
 
 _LINEAR, _NEAREST, _CUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
-# Of Keys' cubic convolution, as torch has it.
+# The parameter of Keys' cubic convolution, with torch's value.
 _A = -0.75
 
 
 @dataclass(frozen=True)
 class Tap:
-    """What points read along one dimension: index, weight, and the weight's derivative by the grid; all (N, P).
+    """A neighbour that points read along one dimension: index, weight, and the weight's derivative by the grid, (N, P).
 
-    Where the index lies outside, the weight is 0 and the index anything inside.
+    Where the neighbour lies outside, weight and derivative are 0, and the index is an arbitrary one inside.
     """
 
     index: Tensor
@@ -44,7 +44,7 @@ def grid_sampler_backward(
     align_corners: bool,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of the input and of the grid.
+    """Return the gradients of the input and of the grid.
 
     Args:
         grad_output: (N, C, *sampled), floating.
@@ -52,11 +52,11 @@ def grid_sampler_backward(
         grid: (N, *sampled, D), D positions from -1 to 1, of the last dimension first.
         interpolation_mode: 0 linear, 1 nearest, 2 cubic.
         padding_mode: 0 zeros, 1 border, 2 reflection.
-        align_corners: -1 and 1 are the centres of the corners, else their outer edges.
-        output_mask: whether each of the two is asked for.
+        align_corners: whether -1 and 1 are the centres of the corner elements; else they are their outer edges.
+        output_mask: whether each of the two gradients is needed.
 
     Returns:
-        Of the shapes and dtypes of `input` and `grid`, None where not asked for; float32 inside for half types.
+        Gradients in the shapes and dtypes of `input` and `grid`, or None if not needed; float32 inside for half types.
     """
     count, channels, *sizes = input.shape
     grad, points = wide(grad_output).flatten(2), wide(grid).flatten(1, -2)
@@ -71,29 +71,29 @@ def grid_sampler_backward(
     into = rows.new_zeros(count * plane, channels)
     slopes = [torch.zeros_like(points[..., 0]) for _ in sizes]
     for corner in product(*taps):
-        place = torch.zeros_like(corner[0].index)
+        index = torch.zeros_like(corner[0].index)
         for tap, size in zip(corner, sizes, strict=True):
-            place = place * size + tap.index
+            index = index * size + tap.index
         if output_mask[0]:
             weight = reduce(mul, [tap.weight for tap in corner])
-            into += add_at(count * plane, (place + first).flatten(), rows * weight.reshape(-1, 1))
+            into += add_at(count * plane, (index + first).flatten(), rows * weight.reshape(-1, 1))
         if output_mask[1] and interpolation_mode != _NEAREST:
-            along = _over_channels(values.gather(2, place.unsqueeze(1).expand(-1, channels, -1)) * grad)
+            along = _over_channels(values.gather(2, index.unsqueeze(1).expand(-1, channels, -1)) * grad)
             for dim, tap in enumerate(corner):
                 others = [one.weight for number, one in enumerate(corner) if number != dim]
                 slopes[dim] += along * reduce(mul, [tap.slope, *others])
-    found = into.view(count, plane, channels).transpose(1, 2).reshape(input.shape)
-    slope = torch.stack(slopes[::-1], -1).view(grid.shape).to(grid.dtype)
-    return (shaped(found, input) if output_mask[0] else None), (slope if output_mask[1] else None)
+    grad_input = into.view(count, plane, channels).transpose(1, 2).reshape(input.shape)
+    grad_grid = torch.stack(slopes[::-1], -1).view(grid.shape).to(grid.dtype)
+    return (shaped(grad_input, input) if output_mask[0] else None), (grad_grid if output_mask[1] else None)
 
 
 def cudnn_grid_sampler_backward(self: Tensor, grid: Tensor, grad_output: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """The same as cuDNN samples: linear, zeros outside, corners aligned."""
+    """Return the gradients of sampling by cuDNN: linear, zeros outside, corners aligned."""
     return grid_sampler_backward(grad_output, self, grid, _LINEAR, _ZEROS, True, (True, True))
 
 
 def _over_channels(x: Tensor) -> Tensor:
-    """The sum along dimension 1, half upon half: how a sum is split is not ours to say."""
+    """Return the sum along dimension 1, by adding halves: in torch's own sum we cannot choose the order of additions."""
     while (size := x.shape[1]) > 1:
         halves = x[:, : size // 2] + x[:, size // 2 : size // 2 * 2]
         x = torch.cat([halves, x[:, -1:]], 1) if size % 2 else halves
@@ -101,7 +101,7 @@ def _over_channels(x: Tensor) -> Tensor:
 
 
 def _taps(x: Tensor, size: int, mode: int, padding: int, corners: bool) -> list[Tap]:
-    """What points at `x`, (N, P), read along a dimension of `size`."""
+    """Return the neighbours that points at `x`, (N, P), read along a dimension of `size` elements."""
     scale = (size - 1) / 2 if corners else size / 2
     at = (x + 1) * scale if corners else ((x + 1) * size - 1) / 2
     if mode == _CUBIC:
@@ -109,7 +109,7 @@ def _taps(x: Tensor, size: int, mode: int, padding: int, corners: bool) -> list[
         t = at - base
         near = ((_A + 2), -(_A + 3), 0.0, 1.0)
         far = (_A, -5 * _A, 8 * _A, -4 * _A)
-        found = []
+        taps = []
         for step, distance, sign, (a, b, c, d) in (
             (-1, t + 1, 1, far),
             (0, t, 1, near),
@@ -118,8 +118,8 @@ def _taps(x: Tensor, size: int, mode: int, padding: int, corners: bool) -> list[
         ):
             weight = ((a * distance + b) * distance + c) * distance + d
             slope = ((3 * a * distance + 2 * b) * distance + c) * (sign * scale)
-            found.append(_tap(_padded(base + step, size, padding, corners)[0], weight, slope, size))
-        return found
+            taps.append(_tap(_padded(base + step, size, padding, corners)[0], weight, slope, size))
+        return taps
     at, factor = _padded(at, size, padding, corners)
     if mode == _NEAREST:
         return [_tap(at.round(), torch.ones_like(at), torch.zeros_like(at), size)]
@@ -134,7 +134,7 @@ def _tap(at: Tensor, weight: Tensor, slope: Tensor, size: int) -> Tap:
 
 
 def _padded(at: Tensor, size: int, padding: int, corners: bool) -> tuple[Tensor, Tensor]:
-    """Where a position is read instead, and the derivative of that by the position."""
+    """Return the position that is read in the place of `at` under the padding, and its derivative by `at`."""
     factor = torch.ones_like(at)
     if padding == _ZEROS:
         return at, factor

@@ -1,10 +1,10 @@
-"""Formulas in the place of torch's kernels: put in at a device's dispatch key, and taken out again.
+"""Replacement of torch's kernels by formulas, at the dispatch key of a device, and its end.
 
-Autograd, autocast, fake tensors and torch.compile lie above that key and stay what they are: `X_backward` is
-differentiated as before, and only what it runs is another. Kernels are replaced in the process, for all its threads.
+Autograd, autocast, fake tensors and torch.compile lie above that key and are unchanged: `X_backward` is differentiated
+as before, and only the kernel that it runs is another one. Kernels are replaced for all threads of the process.
 
-Where a backward is replaced, autograd's kernel of the forward is called by one of ours, which notes the user's line at
-the node that it has made.
+Where a backward is replaced, autograd's kernel of the forward is called by a kernel of ours, which notes the user's
+line in the node that autograd has made.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from samebits.ops.linear import forget
 from samebits.ops.table import TABLE, Formula, Replacement
 
 ACCELERATORS = ("CUDA", "PrivateUse1")
-# Above backends, and asked again by every operation that a kernel calls: a formula chooses its own precision.
+# Autocast would act on every operation within a formula, too; a formula chooses its own precision.
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 for _name in ("AutocastCUDA", "AutocastPrivateUse1"):
     _AUTOCAST = _AUTOCAST | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, _name))
 
 Heard = Callable[[str], None]
 _lock = threading.RLock()
-# The innermost one last; None while torch is to refuse.
+# The innermost listener is the last; None while torch is to refuse.
 _listeners: dict[object, Heard | None] = {}
-# Where formulas are, and what holds them and our notes there.
+# Operation and dispatch key of each formula; and what holds the formulas, and the kernels that note lines.
 _places: list[tuple[str, str]] = []
 _libraries: list[torch.library.Library] = []
-# In a node's metadata, where torch's anomaly mode keeps its traceback; with the name of the forward.
+# A key in a node's metadata, where anomaly mode keeps its traceback, too; the name of the forward follows.
 _LINE = "samebits.line."
 
 
 class CannotReplaceError(SamebitsError, RuntimeError):
-    """This torch cannot hand out its kernels, or somebody else has replaced one that is to be replaced."""
+    """Operations cannot be replaced: torch does not hand out its kernels, or other code has replaced one of them."""
 
 
 def replace(heard: Heard) -> Callable[[], None]:
     """Replace every operation of the table in this process.
 
     Args:
-        heard: is told the name of an operation whenever one of its calls was answered by a formula of ours.
+        heard: called with the name of an operation whenever a formula of ours has computed one of its calls.
 
     Returns:
-        What ends it. Whoever comes second changes nothing, and the last who ends it puts torch's kernels back.
+        A function that ends it. A second call of `replace` changes no kernels; the last one to end puts torch's back.
 
     Raises:
         CannotReplaceError: a kernel registered from Python is in the place already, and is named with its line; or this
-            torch cannot hand out the kernels that are replaced (it is older than 2.9).
+            torch cannot hand out its kernels (it is older than 2.9).
     """
     if not hasattr(torch.library, "get_kernel"):
         raise CannotReplaceError(f"replacing operations needs torch 2.9 or newer, here is {torch.__version__}")
@@ -69,18 +69,18 @@ def replace(heard: Heard) -> Callable[[], None]:
 
 
 def refuse() -> Callable[[], None]:
-    """Let torch refuse again until that is ended, but where somebody replaces operations within it."""
+    """Let torch refuse again until the returned function is called, except within another `replace`."""
     return _within(None) if _listeners else lambda: None
 
 
 def _within(heard: Heard | None) -> Callable[[], None]:
-    own = object()
+    token = object()
     with _lock:
-        _listeners[own] = heard
+        _listeners[token] = heard
 
     def end() -> None:
         with _lock:
-            _listeners.pop(own, None)
+            _listeners.pop(token, None)
             if not _listeners:
                 _take_out()
 
@@ -93,21 +93,21 @@ def is_replacing() -> bool:
 
 
 def _install() -> None:
-    places = [(one, name, key) for one in TABLE for name in _overloads(one) for key in _keys(one, name)]
+    places = [(row, name, key) for row in TABLE for name in _overloads(row) for key in _keys(row, name)]
     for _, name, key in places:
-        if other := _python_kernel(name, key):
-            message = f"{name} was replaced on {key} before, by {other}"
+        if registered := _python_kernel(name, key):
+            message = f"{name} was replaced on {key} before, by {registered}"
             raise CannotReplaceError(message, "let only one of the two replace operations")
     try:
         with warnings.catch_warnings():
-            # torch says once in a process that a kernel was overridden: that is what we are here for.
+            # torch warns once in a process that a kernel was overridden, which is on purpose here.
             warnings.simplefilter("ignore")
-            for one, name, key in places:
-                kernel = _kernel(one.formula, name, torch.library.get_kernel(f"aten::{name}", key))
+            for row, name, key in places:
+                kernel = _kernel(row.formula, name, torch.library.get_kernel(f"aten::{name}", key))
                 _register(name, key, kernel)
                 _places.append((name, key))
-            for name, key in dict.fromkeys((_forward(one.name), f"Autograd{key}") for one, _, key in places):
-                # Who else calls it is no obstacle: then its line is not known.
+            for name, key in dict.fromkeys((_forward(row.name), f"Autograd{key}") for row, _, key in places):
+                # If other code has replaced the forward, the backward still is: only the line is not known.
                 if name and not _python_kernel(name, key):
                     kernel = _noting_its_line(name, torch.library.get_kernel(f"aten::{name}", key))
                     _register(name, key, kernel)
@@ -130,13 +130,13 @@ def _take_out() -> None:
 
 
 def taken_over() -> str:
-    """Which operation somebody else has replaced meanwhile, as a clause; empty where none.
+    """Return which operation other code has replaced meanwhile, as a clause; empty if none.
 
-    At the end of the process it is too late to ask: torch has put all kernels back by then.
+    At the end of the process it is too late to call this: torch has put all kernels back by then.
     """
     for name, key in tuple(_places):
-        if (other := _python_kernel(name, key)) and __file__ not in other:
-            return f"{name} was replaced on {key} by {other}"
+        if (registered := _python_kernel(name, key)) and __file__ not in registered:
+            return f"{name} was replaced on {key} by {registered}"
     return ""
 
 
@@ -145,22 +145,22 @@ def _keys(one: Replacement, name: str) -> Iterator[str]:
     for device in (*ACCELERATORS, *(("CPU",) if one.on_cpu else ())):
         key, on_cpu = f"{one.layout}{device}", f"{one.layout}CPU"
         is_there = torch._C._dispatch_has_computed_kernel_for_dispatch_key("aten::empty.memory_format", device)
-        # What is composed of other operations comes to those.
+        # An operation that is composed of others has no kernel of its own, and calls theirs.
         is_kernel = any(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", own) for own in (key, on_cpu))
         if is_there and is_kernel and torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", key):
             yield key
 
 
 def _overloads(one: Replacement) -> Iterator[str]:
-    """The overload that is named, and those that take the same and write the result somewhere."""
-    own = _overload(one.name)._schema
-    taken = [(argument.name, str(argument.type)) for argument in own.arguments if not argument.is_out]
-    base = own.name.removeprefix("aten::").removesuffix("_")
+    """The overload that is named, and those with the same arguments that write the result somewhere."""
+    wanted = _overload(one.name)._schema
+    taken = [(argument.name, str(argument.type)) for argument in wanted.arguments if not argument.is_out]
+    base = wanted.name.removeprefix("aten::").removesuffix("_")
     for packet in filter(None, (getattr(torch.ops.aten, name, None) for name in (base, f"{base}_"))):
-        for each in packet.overloads():
-            schema = getattr(packet, each)._schema
+        for overload in packet.overloads():
+            schema = getattr(packet, overload)._schema
             if [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out] == taken:
-                yield getattr(packet, each).name().removeprefix("aten::")
+                yield getattr(packet, overload).name().removeprefix("aten::")
 
 
 def _overload(name: str) -> Any:
@@ -169,16 +169,16 @@ def _overload(name: str) -> Any:
 
 
 def _python_kernel(name: str, key: str) -> str:
-    """Where a kernel comes from that Python has registered; empty where it is torch's own."""
+    """Return where a kernel was registered, if that was from Python; empty if the kernel is torch's own."""
     for line in torch._C._dispatch_dump(f"aten::{name}").splitlines():
         if line.startswith(f"{key}: registered at "):
-            place = line.partition(" registered at ")[2].partition(" :: ")[0]
-            return place if ".py:" in place else ""
+            source = line.partition(" registered at ")[2].partition(" :: ")[0]
+            return source if ".py:" in source else ""
     return ""
 
 
 def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
-    """What the dispatcher calls: the formula, and torch's kernel where the formula does not apply."""
+    """Return what the dispatcher calls: the formula, or torch's kernel where the formula does not apply."""
     schema = _overload(name)._schema
     outs = [argument.name for argument in schema.arguments if argument.is_out]
     is_inplace = not outs and bool(schema.arguments[0].alias_info)
@@ -190,7 +190,7 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             found = formula(*args, **given) if is_replacing() else None
             results = found if isinstance(found, tuple) else (found,)
-            # Another dtype to write to is refused by torch, or converted.
+            # A tensor of another dtype to write to is left to torch, which refuses it or converts.
             if found is not None and all(a.dtype == b.dtype for a, b in zip(into, results, strict=False)):
                 for heard in filter(None, tuple(_listeners.values())):
                     heard(short)
@@ -208,8 +208,8 @@ def _kernel(formula: Formula, name: str, original: Any) -> Callable[..., Any]:
 
 
 def _mistake(original: Any, keys: Any, *args: Any, **kwargs: Any) -> Exception | None:
-    """What torch says of the arguments: it refuses an operation before it has looked at them."""
-    # A pin's own setter would take this for the program's doing.
+    """Return torch's error about the arguments, if any: it refuses an operation before it checks them."""
+    # Unwrapped: a pin's own setter would attribute this change to the program.
     switch = inspect.unwrap(torch._C._set_deterministic_algorithms)
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     switch(False)
@@ -223,7 +223,7 @@ def _mistake(original: Any, keys: Any, *args: Any, **kwargs: Any) -> Exception |
 
 
 def _forward(name: str) -> str:
-    """The operation whose backward this is; empty where it is no backward, or torch has no forward of that name."""
+    """Return the operation whose backward this is; empty if it is no backward, or has no forward of that name."""
     packet, _, overload = name.replace("_backward", "").partition(".")
     is_there = "_backward" in name and hasattr(getattr(torch.ops.aten, packet, None), overload or "default")
     return name.replace("_backward", "") if is_there else ""
@@ -234,21 +234,21 @@ def _noting_its_line(name: str, original: Any) -> Callable[..., Any]:
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         with without_own_frames:
-            found = original.call_boxed(keys, *args, **kwargs)
-        node = (found[0] if isinstance(found, tuple) else found).grad_fn
+            result = original.call_boxed(keys, *args, **kwargs)
+        node = (result[0] if isinstance(result, tuple) else result).grad_fn
         if node is not None:
             node.metadata[line] = user_site()
-        return found
+        return result
 
     return kernel
 
 
 def forward_site(name: str) -> Site | None:
-    """The user's line that called what the backward `name`, running in this thread, belongs to; None where unknown."""
-    # A node that computes a checkpointed forward again is not the node of what that calls.
+    """Return the user's line that called the forward of the backward `name` running in this thread; None if unknown."""
+    # While a node computes a checkpointed forward again, it is not the node of the operations within: its key differs.
     node = torch._C._current_autograd_node()
-    found: Site | None = getattr(node, "metadata", {}).get(_LINE + name.replace("_backward", ""))
-    return found
+    site: Site | None = getattr(node, "metadata", {}).get(_LINE + name.replace("_backward", ""))
+    return site
 
 
 def _written(results: tuple[Tensor, ...], into: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
@@ -259,8 +259,8 @@ def _written(results: tuple[Tensor, ...], into: list[Tensor]) -> Tensor | tuple[
     return tuple(into) if len(into) > 1 else into[0]
 
 
-# These look at the flag themselves, and then compute by slow pieces what lies behind an operation that is replaced. The
-# last one refuses three operations on tensors without values; all three are replaced.
+# These read the flag themselves, and then avoid an operation that is replaced, by computing it in slow pieces. The last
+# one refuses three operations on tensors without values; all three are replaced.
 _DECOMPOSING: frozenset[CodeType] = frozenset(
     function.__code__
     for function in (
@@ -274,11 +274,11 @@ _DECOMPOSING: frozenset[CodeType] = frozenset(
 
 
 def knows_of_replacements(original: Callable[[], bool]) -> Callable[[], bool]:
-    """`torch._C._get_deterministic_algorithms`, which says no where torch would avoid what is replaced anyway."""
+    """Wrap `torch._C._get_deterministic_algorithms`: false where torch would avoid an operation that is replaced."""
 
     def is_on() -> bool:
-        # Between the two lies `torch.are_deterministic_algorithms_enabled`.
-        asking = sys._getframe(1).f_back
-        return original() and (asking is None or asking.f_code not in _DECOMPOSING or not is_replacing())
+        # The frame in between is that of `torch.are_deterministic_algorithms_enabled`.
+        caller = sys._getframe(1).f_back
+        return original() and (caller is None or caller.f_code not in _DECOMPOSING or not is_replacing())
 
     return is_on

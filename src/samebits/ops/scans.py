@@ -1,4 +1,4 @@
-"""Running products and sums along one long row, where the order in which torch's kernel goes depends on timing."""
+"""Running products and sums along one long row, for which the order of torch's own kernel depends on timing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from samebits.ops.sums import wide
 
-# Elements of a block. Of several rows torch scans each by itself, in a fixed order.
+# Elements of a block. If there are several rows, torch scans each by itself, in a fixed order.
 _BLOCK = 1024
 
 
@@ -22,15 +22,15 @@ def scanned(
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor | None:
-    """What the first elements along `dim` come to.
+    """Return, for each element along `dim`, the result of all elements up to it.
 
     Args:
         scan: torch's operation, which scans several rows each by itself.
-        joined: puts together what two parts of a row come to.
-        neutral: changes nothing where it is joined.
-        self: one row: nothing but `dim` is longer than 1; floating. All else is left to torch.
-        dim: along which.
-        dtype: of the result, and of what is put together.
+        joined: combines the results of two parts of a row.
+        neutral: the value that changes nothing when it is combined.
+        self: one row, floating: no dimension but `dim` is longer than 1. Everything else is left to torch.
+        dim: the dimension to scan along.
+        dtype: dtype of the result, and of the elements that are combined.
     """
     x = self if dtype is None else self.to(dtype)
     if x.dim() == 0 or x.numel() == 0 or x.numel() != x.shape[dim] or not x.is_floating_point():
@@ -41,12 +41,12 @@ def scanned(
 def _row(
     x: Tensor, scan: Callable[[Tensor, int], Tensor], joined: Callable[[Tensor, Tensor], Tensor], neutral: float
 ) -> Tensor:
-    """Blocks by themselves, what they come to, and the two together; one row more, lest it be a single one."""
+    """Scan blocks, then their results, and combine the two; a row is added, so that `scan` never gets a single one."""
     blocks = -(-x.numel() // _BLOCK)
     rows = x.new_full(((blocks + 1) * _BLOCK,), neutral)
     rows[: x.numel()] = x
-    found = scan(rows.view(blocks + 1, _BLOCK), 1)
+    results = scan(rows.view(blocks + 1, _BLOCK), 1)
     if blocks > 1:
-        before = _row(found[: blocks - 1, -1].contiguous(), scan, joined, neutral)
-        found[1:blocks] = joined(found[1:blocks], before.unsqueeze(1))
-    return found.flatten()[: x.numel()].contiguous()
+        before = _row(results[: blocks - 1, -1].contiguous(), scan, joined, neutral)
+        results[1:blocks] = joined(results[1:blocks], before.unsqueeze(1))
+    return results.flatten()[: x.numel()].contiguous()

@@ -11,12 +11,12 @@ _ROW = 1024
 
 
 def wide(x: Tensor) -> Tensor:
-    """The same values in the type in which they are added up: float32 for half types."""
+    """Return the values in the dtype in which they are added up: float32 for half types."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def total(x: Tensor) -> Tensor:
-    """The sum of all elements, of any shape: of rows, then of their sums, so that no number of threads matters."""
+    """Return the sum of all elements: of rows, then of their sums, so that the number of threads does not matter."""
     x = x.flatten()
     while x.numel() > _ROW:
         rest = -x.numel() % _ROW
@@ -25,9 +25,9 @@ def total(x: Tensor) -> Tensor:
 
 
 def add_at(size: int, keys: Tensor, values: Tensor) -> Tensor:
-    """The sum of the values of each key, one after another as they stand in `values`.
+    """Return the sum of the values of each key, added one after another in the order of `values`.
 
-    On a GPU torch sorts the keys, stably, where deterministic algorithms are on; on the CPU it is one thread that adds.
+    On a GPU, torch sorts the keys stably if deterministic algorithms are on; on the CPU, a single thread adds.
 
     Args:
         size: how many keys there are.
@@ -35,11 +35,11 @@ def add_at(size: int, keys: Tensor, values: Tensor) -> Tensor:
         values: (M, ...), floating.
 
     Returns:
-        (size, ...) of the dtype of `values`; zero where a key has none.
+        A tensor (size, ...) of the dtype of `values`; zero for a key without values.
     """
     return values.new_zeros(size, *values.shape[1:]).index_add_(0, keys, values)
 
 
 def shaped(found: Tensor, like: Tensor) -> Tensor:
-    """The same values in the dtype and the memory format of another tensor, as torch's kernels return them."""
+    """Return the values in the dtype and memory format of another tensor, as torch's kernels return them."""
     return found.to(like.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(like))

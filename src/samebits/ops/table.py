@@ -1,4 +1,4 @@
-"""Which operations are replaced, and by which formula."""
+"""The table of the operations that are replaced, and their formulas."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 
 from samebits.ops import grids, indices, losses, planes, scans
 
-# Takes what the operation takes, without where to write, and returns what it returns, or None where torch's own kernel
-# has to answer: it does not race there, or refuses for good reason.
+# Takes the arguments of the operation, except tensors to write to, and returns its result, or None where torch's own
+# kernel has to compute: it does not race there, or refuses for good reason.
 Formula = Callable[..., Any]
 
 
@@ -21,10 +21,10 @@ class Replacement:
     """One operation and its formula.
 
     Attributes:
-        name: below `aten`, with its overload where there are several; those that write the same result come with it.
+        name: name in `aten`, with the overload if there are several; overloads that write the result come with it.
         formula: computes the result.
-        on_cpu: torch's kernel for the CPU races or refuses, too.
-        layout: what dispatch keys begin with; empty for dense tensors.
+        on_cpu: whether torch's kernel for the CPU races or refuses, too.
+        layout: the beginning of the dispatch keys; empty for dense tensors.
     """
 
     name: str

@@ -156,7 +156,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that was not compared or lacks locked tensors; skip one that is locked only for other environments."""
+    """Fail a test that was not compared or lacks locked tensors; skip one that is locked for other environments."""
     if not asks(item):
         yield
         return
