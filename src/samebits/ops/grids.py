@@ -93,7 +93,7 @@ def cudnn_grid_sampler_backward(self: Tensor, grid: Tensor, grad_output: Tensor)
 
 
 def _over_channels(x: Tensor) -> Tensor:
-    """Return the sum along dimension 1, by adding halves: in torch's own sum we cannot choose the order of additions."""
+    """Return the sum along dimension 1, by adding halves: the order of additions in torch's own sum is not known."""
     while (size := x.shape[1]) > 1:
         halves = x[:, : size // 2] + x[:, size // 2 : size // 2 * 2]
         x = torch.cat([halves, x[:, -1:]], 1) if size % 2 else halves

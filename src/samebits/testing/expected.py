@@ -1,4 +1,4 @@
-"""The bits that tests name, held against the lockfile; what they gave is collected, and written once."""
+"""Expected bits: the values that tests name, compared with the lockfile, and collected to be written there once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from samebits.locking.entries import LockedTensors
 from samebits.locking.lockfile import Lockfile, update
 from samebits.runfolder.environment import Environment
 
-# What has more tensors than this is one digest: an entry is to be read in a diff.
+# A value with more tensors than this is locked as one digest, so that an entry can be read in a diff.
 MOST_TENSORS = 32
-# How paths of `digests_of_result` begin.
+# The beginning of the paths of `digests_of_result`.
 _ROOT = "what was returned"
 
 
 @dataclass(frozen=True)
 class NamedByTest:
-    """What one test named, and what it gave; survives JSON.
+    """The values that one test named; survives JSON.
 
     Attributes:
-        test: its id.
-        given: the tensors, as they would be locked.
-        unknown: why nothing of this could be compared here, if so.
+        test: id of the test.
+        given: digests of the tensors, as they would be locked.
+        unknown: why nothing of this could be compared in this environment; empty if it could.
     """
 
     test: str
@@ -36,14 +36,14 @@ class NamedByTest:
 
 
 class ExpectedBits:
-    """The fixture `samebits`: what a test names has to have the bits that are locked.
+    """The fixture `samebits`: the values that a test names have to have the bits that are locked.
 
     Args:
         test: id of the test.
-        path: of the lockfile.
-        seed: the root of the test's streams.
-        writes: what is taken as it is now: `nothing`, `new` names only, or `all`.
-        again: the command that runs this test.
+        path: path of the lockfile.
+        seed: root seed of the test's streams.
+        writes: which bits are accepted as they are now: `nothing`, `new` names only, or `all`.
+        again: the argument of pytest that runs this test again.
     """
 
     def __init__(self, test: str, path: Path, seed: int, writes: str, again: str) -> None:
@@ -73,7 +73,7 @@ class ExpectedBits:
         try:
             self._assert_same(name, self._digested(name, value), value)
         except SamebitsError as error:
-            # From here, so that a traceback ends with the line of the test.
+            # Raised from here, so that a traceback ends with the line of the test.
             raise error.with_traceback(None)  # noqa: B904
 
     def _assert_same(self, name: str, digests: Mapping[str, str], value: object) -> None:
@@ -91,9 +91,9 @@ class ExpectedBits:
 
     @property
     def lacking(self) -> str:
-        """Which tensor is locked with what was named and is gone, once the test is over; empty if none is."""
+        """The message about a tensor that is locked and that a named value no longer has; empty if there is none."""
         for name in self._names:
-            # What has one digest can have lost nothing; what goes on from this name may be another one.
+            # A value with one digest cannot lack a tensor; a longer name may be another value's.
             deeper = () if name in self._found else (f"{name}.", f"{name}[", f"{name}{{")
             gone = next((path for path in self._locked if path.startswith(deeper) and path not in self._found), None)
             if gone is not None:
@@ -102,7 +102,7 @@ class ExpectedBits:
 
     @property
     def named(self) -> NamedByTest | None:
-        """What the test named so far; None where it named nothing."""
+        """The values that the test has named so far; None if there are none."""
         if not self._found:
             return None
         given = LockedTensors(self._digest, self._found, self._seed)
@@ -113,7 +113,7 @@ class ExpectedBits:
         from samebits.agent.environment import environment_now
         from samebits.factors.context import import_if_installed
 
-        # Which numbers NumPy computes with is part of it, whether this test or an earlier one loads it.
+        # What NumPy computes with is part of the environment, whether this test loads NumPy or an earlier one did.
         import_if_installed("numpy")
         return environment_now()
 
@@ -124,23 +124,23 @@ class ExpectedBits:
         self._digest = DIGEST
         if not isinstance(name, str) or not name or not name.isprintable():
             raise UsageError(f"name must be a text of printable characters, got {name!r}")
-        found = {f"{name}{path.removeprefix(_ROOT)}": f"{one:016x}" for path, one in digests_of_result(value).items()}
-        odd = next((path for path in found if not path.isprintable()), None)
+        digests = {f"{name}{path.removeprefix(_ROOT)}": f"{one:016x}" for path, one in digests_of_result(value).items()}
+        odd = next((path for path in digests if not path.isprintable()), None)
         if odd is not None:
             raise UsageError(f"the path {odd!r} holds what cannot be printed", "give the keys of dicts other names")
-        if not found:
+        if not digests:
             kind = type(value).__name__
             kind = f"an {kind}" if kind[0] in "aeiouAEIOU" else f"a {kind}"
             raise UsageError(f"{name!r} is {kind} without bits to compare", "give a tensor, an array or a module")
-        if len(found) <= MOST_TENSORS:
-            return found
-        content = "\0".join(f"{path}={one}" for path, one in found.items())
+        if len(digests) <= MOST_TENSORS:
+            return digests
+        content = "\0".join(f"{path}={one}" for path, one in digests.items())
         return {name: hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}
 
     def _expected(self) -> LockedTensors | None:
-        """What is locked of this test where it runs; None where that is not known, which is then noted.
+        """Return what is locked of this test for this environment; None, which is noted, if only others are locked.
 
-        LockfileError where it was never locked anywhere, or not with this seed or these digests.
+        LockfileError if the test was never locked at all, or with another seed or other digests.
         """
         lockfile = Lockfile.load(self._path) if self._path.exists() else Lockfile()
         locked = lockfile.tensors(self._test, self._environment)
@@ -160,18 +160,18 @@ class ExpectedBits:
         return locked
 
     def _compare(self, name: str, digests: Mapping[str, str], value: object) -> None:
-        own = {path: self._locked[path] for path in digests if path in self._locked}
-        if not own:
+        locked = {path: self._locked[path] for path in digests if path in self._locked}
+        if not locked:
             if self._writes == "new":
                 return
             raise self._missing(f"{name!r} of {self._test} is not locked")
-        missing = next((path for path in digests if path not in own), None)
+        missing = next((path for path in digests if path not in locked), None)
         if missing is not None:
             raise DivergenceError(f"{name!r} of {self._test} has {missing!r}, which is not locked", self._accept)
-        differing = [path for path, digest in digests.items() if digest != own[path]]
+        differing = [path for path, digest in digests.items() if digest != locked[path]]
         if differing:
-            first, many = differing[0], f"; {len(differing)} of {len(own)} tensors differ" if len(own) > 1 else ""
-            found = f"has the digest {digests[first]}, locked is {own[first]}{many}"
+            first, many = differing[0], f"; {len(differing)} of {len(locked)} tensors differ" if len(locked) > 1 else ""
+            found = f"has the digest {digests[first]}, locked is {locked[first]}{many}"
             words = f"different bits: {first!r} of {self._test} {found}{_now(name, first, value)}"
             raise DivergenceError(words, self._accept)
 
@@ -184,8 +184,8 @@ class ExpectedBits:
 
     def _unlike(self, lockfile: Lockfile) -> str:
         here = self._environment
-        homes = [lockfile.environments[home] for home in lockfile.tests[self._test].on]
-        nearest = min(homes, key=lambda one: len(one.differing(here)))
+        environments = [lockfile.environments[home] for home in lockfile.tests[self._test].on]
+        nearest = min(environments, key=lambda one: len(one.differing(here)))
         name = next(iter(nearest.differing(here)))
         return (
             f"{self._test} is unknown in this environment: it was locked with {name} {getattr(nearest, name)}, here "
@@ -194,7 +194,7 @@ class ExpectedBits:
 
 
 def _now(name: str, path: str, value: object) -> str:
-    """What a value holds at a path of what was named, on a line of its own; empty where all of it is one digest."""
+    """Return a line with what a named value holds at a path; empty if that cannot be shown (as for a joint digest)."""
     from samebits.agent.outcome import shown_at
 
     shown = shown_at(value, f"{_ROOT}{path.removeprefix(name)}")
@@ -202,22 +202,22 @@ def _now(name: str, path: str, value: object) -> str:
 
 
 def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int:
-    """Put what tests named that passed into the lockfile; returns how many tests' entries are other than before.
+    """Write the values that passing tests named into the lockfile; return how many tests' entries have changed.
 
-    With `only_new`, what is locked stays as it is, and names that are not are added. A lockfile that cannot be used is
-    an error, and left as it is.
+    With `only_new`, names that are locked keep their bits, and other names are added. A lockfile that cannot be used is
+    an error, and is not changed.
     """
     found, changed = sorted(found, key=lambda one: one.test), set[str]()
 
     def change(lockfile: Lockfile) -> Lockfile:
-        for one in found:
-            before = lockfile.tensors(one.test, one.environment)
-            now = one.given
+        for named in found:
+            before = lockfile.tensors(named.test, named.environment)
+            now = named.given
             if only_new and before is not None:
                 now = replace(now, tensors={**now.tensors, **before.tensors})
             if now != before:
-                changed.add(one.test)
-                lockfile = lockfile.with_tensors(one.test, one.environment, now)
+                changed.add(named.test)
+                lockfile = lockfile.with_tensors(named.test, named.environment, now)
         return lockfile
 
     if found:
@@ -228,9 +228,9 @@ def write_named(path: Path, found: Iterable[NamedByTest], only_new: bool) -> int
 def without_unused(
     lockfile: Lockfile, passed: Mapping[str, NamedByTest | None], collected: Collection[str], root: Path
 ) -> tuple[Lockfile, list[str]]:
-    """The same without what no test asks for any more, and what that is, in words.
+    """Return the lockfile without the entries that no test uses any more, and what these are, in words.
 
-    `passed` is what tests named that passed, by their ids; `collected` are the ids of all tests of some files.
+    `passed`: id of each test that passed → what it named; `collected`: ids of all tests of some files.
     """
     kept, unused, files = lockfile, [], {test.partition("::")[0] for test in collected}
     for test in lockfile.tests:
@@ -239,13 +239,13 @@ def without_unused(
         if not is_there or (file in files and test not in collected):
             unused.append(f"{test}, {f'{file} has no such test' if is_there else f'there is no {file}'}")
             kept = kept.without_test(test)
-    for test, one in passed.items():
-        locked = None if one is None else lockfile.tensors(test, one.environment)
-        if one is None and test in lockfile.tests:
+    for test, named in passed.items():
+        locked = None if named is None else lockfile.tensors(test, named.environment)
+        if named is None and test in lockfile.tests:
             unused.append(f"{test}, it names nothing")
             kept = kept.without_test(test)
-        elif one is not None and locked is not None and (names := locked.tensors.keys() - one.given.tensors.keys()):
-            unused.append(f"{test}, it does not name {', '.join(map(repr, sorted(names)))}")
-            named = {name: digest for name, digest in locked.tensors.items() if name not in names}
-            kept = kept.with_tensors(test, one.environment, replace(locked, tensors=named))
+        elif named is not None and locked is not None and (gone := locked.tensors.keys() - named.given.tensors.keys()):
+            unused.append(f"{test}, it does not name {', '.join(map(repr, sorted(gone)))}")
+            tensors = {name: digest for name, digest in locked.tensors.items() if name not in gone}
+            kept = kept.with_tensors(test, named.environment, replace(locked, tensors=tensors))
     return kept, unused

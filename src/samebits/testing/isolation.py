@@ -1,4 +1,4 @@
-"""One run of a test in a process of its own: pytest is started for it alone, under a plan like any run."""
+"""One run of a test in a process of its own: pytest is started for this test alone, under a plan like every run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from samebits.launch.process import Outcome, run_in
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.workspace import Workspace
 
-# What pytest itself, or a plugin that distributes tests, sets for the processes it starts.
+# Variables that pytest itself, or a plugin that distributes tests, sets for the processes it starts.
 _NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
-# samebits is loaded before pytest there, which would like to rewrite the asserts of its plugin.
+# In that process samebits is loaded before pytest, which warns that it cannot rewrite the asserts of the plugin.
 _LOADED_BEFORE = "ignore:Module already imported so cannot be rewritten; samebits:pytest.PytestAssertRewriteWarning"
 
 
 def isolated_run(folder: Path, args: Sequence[str], settings: Mapping[str, Setting]) -> Outcome:
-    """Run pytest with these arguments in a fresh process, factors treated from its start; it gets a new folder."""
+    """Run pytest with these arguments in a fresh process, with factors treated from its start; makes the folder."""
     folder.mkdir()
-    # What the outer pytest was told for itself.
+    # These variables are meant for the outer pytest alone.
     dropped = [f"-u{name}" for name in os.environ if name.startswith(_NOT_PASSED_ON)]
     words = ("env", *dropped, sys.executable, "-m", "pytest", *args, "-W", _LOADED_BEFORE)
-    # The test is one of the user's, and belongs where it stands.
+    # The test is one of the user's, and runs in the user's own folder, not in a copy.
     workspace, plan = Workspace(folder, "none"), RunSpec("test", settings, record=False)
     return run_in(workspace, Command(words, words), plan, folder / "process")

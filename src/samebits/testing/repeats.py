@@ -1,4 +1,4 @@
-"""Calls of one function: each is recorded, and compared with the first."""
+"""Repeated calls of one function: each is recorded, and compared with the first."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _RUN, _LEFT = "run", "left.json"
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """What is known of one call.
+    """The record of one call.
 
     Attributes:
-        result, reach: digests of what was returned, and of what it could have written to.
-        threads: names of those that it started.
-        entered: what no seed holds and was seen to enter, in words.
-        recordings: of its operations and steps, if there were any.
-        named: what it named as a test: name → digest.
+        result, reach: digests, by path, of what was returned, and of the tensors that the call could have written to.
+        threads: names of the threads that it started.
+        entered: the factors without a seed that were seen to enter, in words.
+        recordings: recordings of its operations and steps, if there were any.
+        named: name → digest of the values that it named as a test.
     """
 
     result: Mapping[str, int]
@@ -54,9 +54,9 @@ def recorded_call(
     kwargs: Mapping[str, object],
     entering: Entering | None = None,
 ) -> RecordedCall:
-    """Call a function, and know what it did; what it raises is raised.
+    """Call a function, and record what it did; what it raises is raised.
 
-    The folder is made, for the recording; `entering` watches what no seed holds.
+    The folder is made, for the recording; `entering` witnesses the factors that no seed controls.
     """
     from samebits.agent.outcome import digests_of_reach, digests_of_result
 
@@ -69,7 +69,7 @@ def recorded_call(
 
 
 def read_call(folder: Path) -> RecordedCall:
-    """What `recorded_call` knew, in this process or another; RecordingError where recording ended before the call."""
+    """Read what `recorded_call` wrote, in whichever process; RecordingError if recording ended before the call did."""
     for note in read_notes(folder / _RUN, Failed):
         raise RecordingError(f"recording ended before the call did: {note.message}", note.hint)
     call = from_data(RecordedCall, json.loads((folder / _LEFT).read_text(encoding="utf-8")))
@@ -77,17 +77,17 @@ def read_call(folder: Path) -> RecordedCall:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a call was made there that returned."""
+    """Whether a call was recorded in this folder, and returned."""
     return (folder / _LEFT).exists()
 
 
 def difference(a: RecordedCall, b: RecordedCall) -> str:
-    """The first difference between two calls, in words; empty if there is none."""
+    """Return the first difference between two calls, in words; empty if there is none."""
     from samebits.agent.outcome import first_difference
 
-    found = compare_recordings(a.recordings, b.recordings)
-    if not found.same:
-        return comparison_text(found)
+    comparison = compare_recordings(a.recordings, b.recordings)
+    if not comparison.same:
+        return comparison_text(comparison)
     for x, y, words in (
         (a.result, b.result, "{}"),
         (a.reach, b.reach, "{}, as it is after the call"),
@@ -100,29 +100,29 @@ def difference(a: RecordedCall, b: RecordedCall) -> str:
 
 
 def unseen_in(name: str, calls: Sequence[RecordedCall]) -> str:
-    """What these calls did that could not be compared, as a sentence; empty if there was nothing."""
+    """Return a sentence about what these calls did that cannot be compared; empty if there was nothing."""
     threads = dict.fromkeys(thread for call in calls for thread in call.threads)
     return f"{name} started threads, whose operations cannot be seen: {', '.join(threads)}" if threads else ""
 
 
 def nothing_in(name: str) -> str:
-    """That nothing can be compared, as a sentence."""
+    """Return the sentence that nothing can be compared."""
     return f"{name} did nothing that can be compared: no torch operation was seen, and nothing was returned"
 
 
 @contextmanager
 def _threads_noted() -> Iterator[list[str]]:
-    """The names of threads that are started inside, but for those that queues of multiprocessing need."""
-    found: list[str] = []
+    """The names of threads that are started inside, except those that queues of multiprocessing need."""
+    names: list[str] = []
     original = threading.Thread.start
 
     def start(self: Any) -> None:
         if not str(getattr(getattr(self, "_target", None), "__module__", "")).startswith(("multiprocessing", "torch")):
-            found.append(self.name)
+            names.append(self.name)
         original(self)
 
     threading.Thread.start = start  # type: ignore[method-assign]
     try:
-        yield found
+        yield names
     finally:
         threading.Thread.start = original  # type: ignore[method-assign]

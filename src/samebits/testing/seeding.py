@@ -1,6 +1,6 @@
-"""Every test with streams of its own, factors changed on purpose where they must not matter, and what no seed holds.
+"""Seeds of tests: streams of each test's own, factors varied on purpose, and witnesses of what no seed controls.
 
-What enters of that, the clock, entropy and ids, is told where two runs differ, and not blamed.
+The last, the clock, entropy and process ids, are named where two runs differ, but not blamed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from samebits.factors.patching import PatchedFunction
 from samebits.factors.pinning import Treatment, treat
 
 MOST_TOLD = 4
-# Loaders and pools ask for keys and names of their queues, which reach no data.
+# Loaders and pools draw entropy for keys and names of their queues, which reach no data.
 _FOR_QUEUES = ("torch.utils.data.", "torch.multiprocessing", "multiprocessing")
 
 
 def check_varied(names: Sequence[str], is_isolated: bool) -> tuple[str, ...]:
-    """The factors to vary, in catalogue order; UsageError where one cannot be varied so."""
+    """Return the factors to vary, in catalogue order; UsageError if one cannot be varied in a test."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise UsageError(f"vary takes a list of factors, got {names!r}", "for example vary=['file-order']")
     for factor in map(find, names):
@@ -39,7 +39,7 @@ def check_varied(names: Sequence[str], is_isolated: bool) -> tuple[str, ...]:
 
 
 def varied(names: Sequence[str], variant: int) -> dict[str, Setting]:
-    """Settings under which these factors have another value than by themselves; none for variant 0."""
+    """Return settings that vary these factors; none for variant 0."""
     return {name: Setting("varied", variant=variant) for name in names} if variant else {}
 
 
@@ -49,10 +49,10 @@ def is_generator(name: str) -> bool:
 
 
 def seeded(seed: int, words: Sequence[str | int], settings: Mapping[str, Setting] | None = None) -> Treatment:
-    """The global generators of this process at the start of streams that belong to these words, until `undo()`.
+    """Start the global generators of this process at streams derived from the seed and these words, until `undo()`.
 
-    Afterwards they stand where they would stand without. Settings say how to treat other factors meanwhile, or some of
-    these otherwise; UsageError where one could not be treated.
+    Afterwards they are where they would be without this. Settings say how to treat other factors meanwhile, or some of
+    the generators differently; UsageError if a factor could not be treated.
     """
     pinned = {factor.name: Setting("pinned") for factor in CATALOG if isinstance(factor, GeneratorFactor)}
     treatment = treat({**pinned, **(settings or {})}, derive(seed, *words))
@@ -64,7 +64,7 @@ def seeded(seed: int, words: Sequence[str | int], settings: Mapping[str, Setting
 
 
 def untouched(treatment: Treatment) -> list[str]:
-    """What varied factors do not reach, because it was imported by name too early."""
+    """Return sentences about what varied factors do not reach, because it was imported by name too early."""
     contexts = [context for context in treatment.contexts.values() if context.mode == "varied"]
     return [
         f"{context.factor} is not varied everywhere: {why}" for context in contexts if (why := context.taken_before())
@@ -72,15 +72,15 @@ def untouched(treatment: Treatment) -> list[str]:
 
 
 class Entering(Treatment):
-    """Factors that move by themselves are witnessed in this process until `undo()`; those treated here already are not.
+    """Witnesses factors that move by themselves in this process, until `undo()`; except those already treated here.
 
     Args:
-        is_alone: the other run has a process of its own, so numbers of processes are other ones there.
+        is_alone: whether each run has a process of its own, so that process ids differ between runs.
     """
 
     def __init__(self, is_alone: bool) -> None:
         self._found: dict[tuple[str, object], Witness] = {}
-        # A program of the user's may have called pytest: what pytest does for itself is not that line's doing.
+        # A program of the user's may have called pytest: its line is not responsible for what pytest does for itself.
         self._outside = user_site()
         doors = {"os-entropy": os.urandom, "clock": time.time, **({"process-id": os.getpid} if is_alone else {})}
         with ExitStack() as stack:
@@ -92,13 +92,13 @@ class Entering(Treatment):
             super().__init__({}, stack.pop_all().close)
 
     def lines(self) -> list[str]:
-        """What entered so far, each with what to change at its line."""
-        told = []
-        for one in self._found.values():
-            factor = find(one.factor)
-            fix = factor.fix_for(one.site, what=one.what)
-            told.append(f"{one.factor}: {factor.explanation.format(what=one.what)}; {fix}")
-        return told
+        """Return a line for each factor that has entered so far, with what to change at its site."""
+        lines = []
+        for witness in self._found.values():
+            factor = find(witness.factor)
+            fix = factor.fix_for(witness.site, what=witness.what)
+            lines.append(f"{witness.factor}: {factor.explanation.format(what=witness.what)}; {fix}")
+        return lines
 
     def _note(self, witness: Witness) -> None:
         if witness.site not in (None, self._outside) and not witness.what.startswith(_FOR_QUEUES):
