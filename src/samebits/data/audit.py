@@ -47,7 +47,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of `audit`; `print` shows it.
+    """The result of `audit`; printed, it says what was found.
 
     Attributes:
         samples: number of samples that were fetched.
@@ -59,6 +59,7 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
+        """Whether the samples show no dependence on anything but their keys."""
         return not self.findings
 
     def __str__(self) -> str:

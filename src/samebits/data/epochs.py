@@ -236,7 +236,7 @@ class EpochIterator:
         try:
             raise died
         finally:
-            # The error refers to this frame, so a reference from here would keep the frame and the other workers.
+            # The error refers to this frame, so a reference from here would keep the frame and the other workers alive.
             del died
 
     def _let_go(self, error: BaseException) -> None:

@@ -81,7 +81,7 @@ class Generators:
 
     @contextmanager
     def put_aside(self) -> Iterator[None]:
-        """Restore all generators on leaving, and which sample is being fetched."""
+        """Restore, on leaving, all generators and the record of which sample is being fetched."""
         states, words = self.states(), Current.words
         try:
             yield
@@ -135,7 +135,7 @@ def _received(device: str, state: list[int]) -> torch.Generator:
     return generator
 
 
-# torch sends a state through shared memory, which a spawned worker fails to open (2.13): a dataset could hold none.
+# torch sends generators through shared memory that a spawned worker fails to open (2.13): no dataset could hold one.
 ForkingPickler.register(torch.Generator, lambda one: (_received, (str(one.device), one.get_state().tolist())))
 
 

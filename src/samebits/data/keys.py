@@ -16,7 +16,7 @@ from samebits.base.ranks import ALONE
 from samebits.data.fetching import Fetcher
 from samebits.data.order import BatchRequest, Order
 
-# How many indices the sampler yields at a time, while the generators are those of the order.
+# How many indices the sampler yields at a time, while the generators of the order are in place.
 _AT_ONCE = 256
 
 
@@ -39,14 +39,14 @@ class Key(int):
         return key
 
     def __reduce__(self) -> tuple[type[Key], tuple[int, ...]]:
-        # Workers get it with its attributes.
+        # So that workers receive the attributes, too.
         return Key, (int(self), self.epoch, self.position, self.repeat)
 
 
 class KeyedSampler(Sampler[int]):
     """A sampler that yields the indices of another one as keys.
 
-    The other one draws from generators started from (seed, epoch), so these determine its order, unless it has a seed.
+    The other one draws from generators that start from (seed, epoch), so its order depends on these or its own seed.
     """
 
     def __init__(self, sampler: Any, seed: int, dataset: Any) -> None:

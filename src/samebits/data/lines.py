@@ -159,8 +159,7 @@ def changes(look: Callable[[], dict[str, object]]) -> Callable[[], str | None]:
 def value_of(value: Any, depth: int = _DEPTH) -> Any:
     """Return a value in a form that can be compared between two executions; None if there is no such form.
 
-    Tensors and arrays are compared by their bits, generators by their states, objects by their attributes, containers
-    by their first items.
+    It has the bits of tensors and arrays, states of generators, attributes of objects, first items of containers.
     """
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return f"{type(value).__name__} {value!r}"

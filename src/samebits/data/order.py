@@ -119,7 +119,7 @@ class Order:
             yield counted
 
     def _global_batches(self, epoch: int, start: int, size: int) -> Iterator[list[object]]:
-        """The sampler's indices, a batch at a time; batches cut here begin at `start`, after one of all before it."""
+        """The sampler's indices in global batches; where they are cut here, those before `start` are one batch."""
         source = _Private(self.sampler, KeyDeriver(self.seed).key("order", epoch), self.dataset)
         if self.makes_batches:
             while taken := source.take(1):

@@ -91,7 +91,7 @@ def scatter_reduce(
 
 
 def _is_simple(self: Tensor, index: Tensor, src: Tensor) -> bool:
-    """Whether values are floats of one dtype, and all have as many dimensions; torch computes or refuses the rest."""
+    """Whether `self` and `src` are floats of one dtype, and all have as many dimensions; else torch has to compute."""
     return self.is_floating_point() and src.dtype == self.dtype and 0 < index.dim() == self.dim() == src.dim()
 
 

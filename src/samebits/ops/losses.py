@@ -88,7 +88,7 @@ def ctc_loss_backward(
         padded = targets[(starts.unsqueeze(1) + position).where(is_target, 0)] if targets.numel() else is_target.long()
     padded = padded.where(is_target, blank).long()
 
-    # The reversed loss counts times and targets of each row from the end: `back` and `opposite` lead to and fro.
+    # The reversed loss counts times and targets of each row from the end: `back` and `opposite` convert, both ways.
     time = torch.arange(times, device=device)
     is_time = time < lengths.unsqueeze(1)
     back = (lengths.unsqueeze(1) - 1 - time).where(is_time, 0)

@@ -1,4 +1,4 @@
-"""Replacement of torch's kernels by formulas, at the dispatch key of a device, and its end.
+"""Replaces torch's kernels by formulas at the dispatch key of a device, and puts the kernels back.
 
 Autograd, autocast, fake tensors and torch.compile lie above that key and are unchanged: `X_backward` is differentiated
 as before, and only the kernel that it runs is another one. Kernels are replaced for all threads of the process.

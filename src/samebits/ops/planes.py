@@ -11,7 +11,7 @@ from samebits.ops.sums import shaped, wide
 
 
 def adaptive_avg_pool_backward(dims: int, grad_output: Tensor, self: Tensor) -> Tensor:
-    """Return the gradient of mean pooling: each input gets those of its windows, each divided by the window's size.
+    """Return the gradient of adaptive mean pooling: inputs get their windows' gradients, divided by the window's size.
 
     Args:
         dims: number of dimensions of a plane, 2 or 3.
@@ -38,7 +38,7 @@ def avg_pool3d_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Tensor:
-    """Return the gradient of pooling by windows of one size: (*planes, *pooled) → (*planes, *whole), 3-D, floating."""
+    """Return the gradient of mean pooling by equal windows, 3-D: (*planes, *pooled), floating → (*planes, *whole)."""
     kernels, pads = _three(kernel_size), _three(padding)
     maps = []
     for back in (-3, -2, -1):
@@ -82,7 +82,7 @@ def upsample_backward(
     """
     given = (*scales, *(None for _ in output_size[len(scales) :]))
     sizes = list(zip(input_size[2:], output_size, given, strict=True))
-    # With antialias, torch's forward on the CPU leaves a size that does not change alone, and its backward does not.
+    # With antialias, torch's forward on the CPU skips a dimension whose size does not change; its backward does not.
     if "_aa" in str(kind) and any(inputs == outputs and scale not in (None, 1) for inputs, outputs, scale in sizes):
         return None
     maps = [resampled(kind, inputs, outputs, align_corners, scale) for inputs, outputs, scale in sizes]
@@ -92,11 +92,11 @@ def upsample_backward(
 def pad_backward(
     gap: int, folded: Callable[[Tensor, int], Tensor], grad_output: Tensor, self: Tensor, padding: Sequence[int]
 ) -> Tensor | None:
-    """Return the gradient of padding by mirroring or repeating an edge: a pad's gradient goes to where it was taken.
+    """Return the gradient of padding by mirroring or repeating: that of a pad goes to the elements it was copied from.
 
     Args:
-        gap: distance from the edge of the first element that was taken.
-        folded: turns the gradient of a pad into what is added to the elements that were taken.
+        gap: distance from the edge of the first element that was copied.
+        folded: turns the gradient of a pad into what is added to the elements that were copied.
         grad_output: (..., *padded), any floating or complex dtype.
         self: (..., *whole); only its shape, dtype and memory format count.
         padding: sizes before and after, of the last dimension first.

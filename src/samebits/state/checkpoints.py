@@ -77,7 +77,7 @@ class CheckpointFolder:
         """
         checkpoints: list[Checkpoint] = self.ranks.done_by_first(self._found)
         newest, rejected = None, list[str]()
-        # Checkpoints with a damaged manifest come first, so that they are named whichever checkpoint is used.
+        # Checkpoints without an intact manifest come first, so that they are named whichever checkpoint is used.
         for checkpoint in sorted(checkpoints, key=lambda one: (not one.damage, -one.number, -one.step)):
             if not (reason := checkpoint.damage or self._reason_against(checkpoint)):
                 newest = checkpoint

@@ -51,7 +51,7 @@ def preserved(*objects: object) -> Iterator[None]:
 
 
 def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return the name of each module → the paths of the modules in it, or itself, that are in training mode."""
+    """Return name → paths of the modules in training mode, for each object that is a module."""
     return {
         name: [inner for inner, module in inner_modules(unwrapped(one)) if module.training]
         for name, one in objects.items()

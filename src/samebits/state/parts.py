@@ -59,7 +59,7 @@ class Part:
         return Restoring(self.loading(packed, before, copies), lambda: self.one.load_state_dict(kept))
 
     def loading(self, packed: object, live: object, copies: bool, metadata: object = None) -> Callable[[], None]:
-        """Return a function that loads an unpacked state; functions in the state are taken from the live one."""
+        """Unpack a state, and return a function that loads it; functions in the state are taken from the live one."""
         try:
             state = unpack(packed, functions_in(live), copies)
         except PackingError as error:
@@ -109,7 +109,7 @@ class ModulePart(Part):
         self.check_names(packed, live)
         self.check_tensors(packed, live)
         before = self.one.state_dict()
-        # The metadata has versions of modules, by which old states are converted; this one has the names of today.
+        # torch converts old states by the module versions in the metadata; this state already has the present names.
         return Restoring(self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None)))
 
 
@@ -154,7 +154,7 @@ class TensorPart(Part):
 
 
 def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
-    """Return name → part of the objects of a training; those that have generators and no other state are no parts."""
+    """Return name → part of the objects of a training; objects with no other state than generators are left out."""
     return {name: part for name, one in objects_of(given) if (part := _part(name, unwrapped(one))) is not None}
 
 
@@ -170,7 +170,7 @@ def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def unwrapped(one: object) -> object:
-    """Return the module within DistributedDataParallel, DataParallel or torch.compile: its state has its own names."""
+    """Return the module within DistributedDataParallel, DataParallel or torch.compile: its names have no prefix."""
     compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
     while True:
         if isinstance(one, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):

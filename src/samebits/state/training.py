@@ -129,6 +129,7 @@ class Training:
         Raises:
             StorageError: the checkpoint could not be written; earlier ones are unchanged.
             StateError: as for `state_dict`; or there are several ranks, and torch.distributed is not initialised.
+            UsageError: `keep` is less than 1.
         """
         if keep < 1:
             raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
@@ -138,8 +139,7 @@ class Training:
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
         """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
 
-        Checkpoints that are passed over, since they are damaged or were never finished, are named in a `StateWarning`.
-        A checkpoint that lost its manifest is damaged.
+        Checkpoints that are damaged, unfinished or without manifest are passed over, and named in a `StateWarning`.
 
         Args:
             folder: folder of the checkpoints.
@@ -164,7 +164,7 @@ class Training:
     def steps(
         self, total: int, folder: str | Path, every: int = 1000, keep: int = 3, ranks: OfRanks = "same"
     ) -> Iterator[int]:
-        """The numbers of the remaining steps, from 0; it resumes first, and saves in between, at the end, on SIGTERM.
+        """The numbers of the remaining steps, from 0: resumes first; saves in between, at the end, and on SIGTERM.
 
         A checkpoint is written every `every` steps, after the last one, and when the process is asked to end
         (see `preemptible`). A loop that is left by `break` or by an exception saves nothing.
@@ -233,7 +233,7 @@ class Training:
     # ---- what load_state_dict is made of
 
     def _checked(self, state: Any, ranks: OfRanks, copies: bool) -> list[Restoring]:
-        """Check a whole state, and return what restores it, in this order: what may still fail comes first."""
+        """Check a whole state, and return what restores it, in order; what may still fail comes first."""
         _check_head(state, ranks)
         section = self._section(state, ranks)
         saved = {**state["parts"], **section["parts"]}

@@ -138,7 +138,7 @@ class ExpectedBits:
         return {name: hashlib.blake2b(content.encode(), digest_size=8).hexdigest()}
 
     def _expected(self) -> LockedTensors | None:
-        """Return what is locked of this test for this environment; None, which is noted, if only others are locked.
+        """Return the locked tensors of this test in this environment; None, which is noted, if only others have some.
 
         LockfileError if the test was never locked at all, or with another seed or other digests.
         """
@@ -171,8 +171,8 @@ class ExpectedBits:
         differing = [path for path, digest in digests.items() if digest != locked[path]]
         if differing:
             first, many = differing[0], f"; {len(differing)} of {len(locked)} tensors differ" if len(locked) > 1 else ""
-            found = f"has the digest {digests[first]}, locked is {locked[first]}{many}"
-            words = f"different bits: {first!r} of {self._test} {found}{_now(name, first, value)}"
+            difference = f"has the digest {digests[first]}, locked is {locked[first]}{many}"
+            words = f"different bits: {first!r} of {self._test} {difference}{_now(name, first, value)}"
             raise DivergenceError(words, self._accept)
 
     @property

@@ -314,8 +314,8 @@ class Reporter:
             return []
         from samebits.testing.expected import write_named
 
-        found = [named for named in self.passed.values() if named is not None]
-        count = write_named(path, found, only_new=self.asked.writes == "new")
+        all_named = [named for named in self.passed.values() if named is not None]
+        count = write_named(path, all_named, only_new=self.asked.writes == "new")
         return [f"{path}: {count} test{'' if count == 1 else 's'} locked anew" if count else f"{path} is as it was"]
 
     def _unused(self, path: Path) -> list[str]:

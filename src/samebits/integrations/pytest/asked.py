@@ -70,7 +70,7 @@ def asks(item: pytest.Item) -> bool:
 
 
 def rerun_word(item: pytest.Item) -> str:
-    """Return a test's id as the word that runs it again from the folder in which pytest was started."""
+    """Return the argument of pytest that runs a test again from the folder in which pytest was started."""
     file, colons, within = id_of(item).partition("::")
     given = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
     return shlex.quote(f"{Path(given).as_posix()}{colons}{within}")
@@ -173,7 +173,7 @@ SHARED: pytest.StashKey[set[int]] = pytest.StashKey()
 
 
 def known_of(item: pytest.Item) -> KnownTest:
-    """Return the record of a test; it has only one."""
+    """Return the record of a test, which the first call makes."""
     return item.stash.setdefault(TEST, KnownTest())
 
 
