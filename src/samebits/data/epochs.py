@@ -50,8 +50,8 @@ class Epochs:
     Batches that workers have prefetched do not move `place`; batches handed to the user do. `skipped` are the samples
     that this rank has left out of the current epoch so far, and `skips` is their number over all epochs.
 
-    The loader itself is an argument wherever it is needed. Kept here, loader and epochs would refer to each other, and
-    workers would end only when the garbage collector runs, with torch waiting five seconds for each.
+    The loader itself is an argument wherever it is needed. If it were kept here, loader and epochs would refer to each
+    other, and workers would end only when the garbage collector runs, with torch waiting five seconds for each.
     """
 
     def __init__(
