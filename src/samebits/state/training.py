@@ -131,8 +131,7 @@ class Training:
             StateError: as for `state_dict`; or there are several ranks, and torch.distributed is not initialised.
             UsageError: `keep` is less than 1.
         """
-        if keep < 1:
-            raise UsageError(f"keep={keep} would keep no checkpoint at all", "give 1 or more")
+        _assert_positive(keep=keep)
         self.steps_done = step
         return CheckpointFolder(Path(folder), self._group).save(step, lambda: self._for_a_file(gradients), keep)
 
@@ -175,7 +174,11 @@ class Training:
             every: number of steps between two checkpoints.
             keep: how many checkpoints to keep.
             ranks: as for `load_state_dict`.
+
+        Raises:
+            UsageError: `every` or `keep` is less than 1; before the first step.
         """
+        _assert_positive(every=every, keep=keep)
         begin = self.resume(folder, ranks) or 0
         with self.preemptible(folder, keep) as preemption:
             for step in range(begin, total):
@@ -197,6 +200,7 @@ class Training:
             folder: folder of the checkpoints.
             keep: how many checkpoints to keep.
         """
+        _assert_positive(keep=keep)
         return Preemption(self._group, lambda step: self.save(folder, step, keep))
 
     # ---- what state_dict is made of
@@ -286,6 +290,12 @@ class Training:
                     undoing.callback(restoring.undo)
                 restoring.do()
             undoing.pop_all()
+
+
+def _assert_positive(**given: int) -> None:
+    for name, value in given.items():
+        if value < 1:
+            raise UsageError(f"{name}={value} would keep no checkpoint at all", "give 1 or more")
 
 
 def _workings(objects: Mapping[str, object]) -> Iterator[object]:

@@ -262,8 +262,8 @@ class Reporter:
         self.collected |= {id_of(item) for item in session.items}
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
-        """Note that tests were left out, so that nothing is known of what they use."""
-        self.is_whole &= not [*items]
+        """Note that tests were left out; with `--lf` some were not even collected, and `items` may be empty."""
+        self.is_whole = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note what one test named."""
