@@ -1,4 +1,4 @@
-"""One function for each kind of cure: from what is to be mended, and where, to edits of the source."""
+"""Cures, one function for each kind: each takes a cause and its line, and returns edits of the source."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from samebits.lint.source import called, dotted, last_name
 
 @dataclass(frozen=True)
 class Wanted:
-    """Something that is to be mended: a cause that was measured, or a line that reading found.
+    """A cause to mend: one that experiments confirmed, or a line that reading found.
 
     Attributes:
-        factor: its name.
-        site: the line; None where there is none.
-        called: what was called there, as it was witnessed.
+        factor: name of the factor; for a line that reading found, the key of its cures in `patch.WAYS`.
+        site: the line; None where no line is known.
+        called: the function called at the line, or the assignment of a flag, as it was witnessed.
         fix: what a person would change, in words.
         script: path of the script that is run.
-        others: further lines at which it enters; what one seed mends is mended at all of them.
-        late: where a generator is seeded that was drawn from before.
+        others: further lines at which the factor enters; what one seed mends is mended at all of them.
+        late: the line that seeds the generator, where the generator was drawn from before.
         early: lines that seeded other generators before this one was drawn from.
-        threads: how many the script computes with; 0 where that is not known.
+        threads: number of threads that the script computes with; 0 where it is not known.
     """
 
     factor: str
@@ -46,12 +46,12 @@ class Wanted:
 
     @property
     def last_name(self) -> str:
-        """Of what was called."""
+        """The last part of the called function's name: `listdir` for `os.listdir()`."""
         return self.called.removesuffix("()").rpartition(".")[2]
 
     @property
     def place(self) -> Site:
-        """The line; NoCureError where there is none."""
+        """The line; raises NoCureError where none is known."""
         if self.site is None:
             raise NoCureError("no line is known")
         return self.site
@@ -59,12 +59,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Cure:
-    """Edits that mend one thing.
+    """The edits that mend one cause.
 
     Attributes:
-        edits: path → its edits, and lines that are put below its imports.
-        does: what they do, as a clause.
-        effect: what else is another than before, as a clause.
+        edits: path → edits of that file, and lines to insert at its start.
+        does: what the edits do, as a clause.
+        effect: what else they change, as a clause.
     """
 
     edits: Mapping[str, Sequence[Edit | Opening]]
@@ -76,8 +76,8 @@ class Sources:
     """The files that may be edited.
 
     Args:
-        read: gives the file at a path; NoCureError where it must not be edited, or cannot.
-        paths: of all files of the program, for what is read across files.
+        read: returns the file at a path; raises NoCureError where the file must not be edited, or cannot.
+        paths: paths of all files of the program, for data flow across files.
     """
 
     def __init__(self, read: Callable[[str], Original], paths: Iterable[str] = ()) -> None:
@@ -85,19 +85,19 @@ class Sources:
         self._known: dict[str, Original] = {}
 
     def of(self, path: str) -> Original:
-        """The file at a path."""
+        """Return the file at a path."""
         if path not in self._known:
             self._known[path] = self._read(path)
         return self._known[path]
 
     def script(self, wanted: Wanted) -> Original:
-        """The script that is run."""
+        """Return the script that is run; raises NoCureError where it is no file of the user's."""
         if not wanted.script:
             raise NoCureError("the script is no file of yours")
         return self.of(wanted.script)
 
     def all(self) -> Iterator[Original]:
-        """Those of the program that can be read."""
+        """The files of the program, without those that must not be edited, or cannot."""
         for path in dict.fromkeys([*self._paths, *self._known]):
             try:
                 yield self.of(path)
@@ -105,58 +105,58 @@ class Sources:
                 continue
 
     def at(self, site: Site) -> Original:
-        """The file of a line, which has to be as it was when it ran."""
-        own = self.of(site.path)
-        if not 0 < site.line <= len(own.lines):
+        """Return the file of a line; raises NoCureError where the line is not the one that ran."""
+        file = self.of(site.path)
+        if not 0 < site.line <= len(file.lines):
             raise NoCureError(f"{site.place} is not in the file")
-        if site.noted and own.lines[site.line - 1].strip() != site.noted.strip():
+        if site.noted and file.lines[site.line - 1].strip() != site.noted.strip():
             raise NoCureError(f"{site.place} is another line than the one that ran: {site.noted.strip()}")
-        return own
+        return file
 
     @cached_property
     def flow(self) -> Flow:
-        """What expressions of all files may be."""
-        return Flow([one.source for one in self.all()])
+        """The data flow of all files: the shapes that their expressions may have."""
+        return Flow([file.source for file in self.all()])
 
 
-# ---- places
+# ---- calls at a line, and edits of expressions
 
 
 def calls_at(own: Original, site: Site, names: Collection[str]) -> list[ast.Call]:
-    """Calls of functions with these last names that stand at a line, or else go across it, the first one first."""
+    """Return the calls of functions with these last names at a line, else those across it, in the order of the file."""
     calls = [call for name in names for call in own.source.methods[name]]
     calls = [call for call in calls if call.lineno <= site.line <= (call.end_lineno or 0)]
-    # A chain of calls begins on another line than the name of its last one.
+    # In a chain of calls over several lines, every call begins on the first line, and its name is on a later one.
     exact = [call for call in calls if site.line in (call.lineno, call.func.end_lineno)]
     return sorted(exact or calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def _called_at(own: Original, wanted: Wanted, names: Collection[str]) -> list[ast.Call]:
-    """What was called there, where the line shows that, else any of the names."""
+    """Return the line's calls of the witnessed function, else of these names; NoCureError where there are none."""
     calls = calls_at(own, wanted.place, {wanted.last_name} & set(names)) or calls_at(own, wanted.place, names)
     if not calls:
-        what = wanted.called or " or ".join(sorted(names))
-        raise NoCureError(f"the line does not show a call of {what}: a library makes it")
+        function = wanted.called or " or ".join(sorted(names))
+        raise NoCureError(f"the line does not show a call of {function}: a library makes it")
     return calls
 
 
 def wrapped(own: Original, node: ast.AST, before: str, after: str) -> list[Edit]:
-    """An expression with something before and something after it."""
+    """Return the edits that put text before and after an expression."""
     start, stop = own.span(node)
     return [Edit(start, start, before), Edit(stop, stop, after)]
 
 
 def with_argument(own: Original, call: ast.Call, name: str, value: str, position: int = 99) -> Edit:
-    """An argument of a call with another value; where it is left out, behind the last one."""
-    if given := argument(call, name, position):
-        return Edit(*own.span(given), value)
-    last = max((own.span(one)[1] for one in (*call.args, *call.keywords)), default=0)
-    at = last or own.span(call)[1] - 1
-    return Edit(at, at, f", {name}={value}" if last else f"{name}={value}")
+    """Return the edit that sets an argument of a call; an argument that is left out is added behind the last one."""
+    if present := argument(call, name, position):
+        return Edit(*own.span(present), value)
+    end = max((own.span(node)[1] for node in (*call.args, *call.keywords)), default=0)
+    at = end or own.span(call)[1] - 1
+    return Edit(at, at, f", {name}={value}" if end else f"{name}={value}")
 
 
 def renamed(own: Original, name: ast.AST, new: str) -> Edit:
-    """The last name of `a.b.c`, or a plain name, by another one."""
+    """Return the edit that replaces the last name of `a.b.c`, or a plain name, by another name."""
     _, stop = own.span(name)
     return Edit(stop - len(last_name(name)), stop, new)
 
@@ -168,13 +168,13 @@ _ANOTHER_ORDER = "what comes in this order may get other numbers than before: wh
 
 
 def sort_listing(files: Sources, wanted: Wanted) -> Cure:
-    """`sorted(...)` around a listing."""
+    """Put `sorted(...)` around a listing."""
     edits: dict[str, list[Edit]] = {}
     for site in (wanted.place, *wanted.others):
-        own = files.at(site)
+        file = files.at(site)
         sort, names = (_sort_walk, {"walk", "fwalk"}) if wanted.called.endswith("walk") else (_sort_call, _LISTINGS)
-        for call in _called_at(own, replace(wanted, site=site), names):
-            edits.setdefault(own.path, []).extend(sort(own, call))
+        for call in _called_at(file, replace(wanted, site=site), names):
+            edits.setdefault(file.path, []).extend(sort(file, call))
     return Cure(edits, "sorts the listing", _ANOTHER_ORDER)
 
 
@@ -182,15 +182,15 @@ def _sort_call(own: Original, call: ast.Call) -> list[Edit]:
     parent = own.source.parents[call]
     key = ", key=lambda entry: entry.name" if last_name(call.func) == "scandir" else ""
     if isinstance(parent, ast.withitem):
-        used = [
+        mentions = [
             node
             for node in ast.walk(own.source.parents[parent])
             if isinstance(node, ast.Name) and node.id == last_name(parent.optional_vars or parent)
         ]
-        loops = [node for node in used if getattr(own.source.parents[node], "iter", None) is node]
-        if len(loops) != 1 or len(used) != 2:
+        iterated = [node for node in mentions if getattr(own.source.parents[node], "iter", None) is node]
+        if len(iterated) != 1 or len(mentions) != 2:
             raise NoCureError("the listing is used in more than one loop")
-        return wrapped(own, loops[0], "sorted(", f"{key})")
+        return wrapped(own, iterated[0], "sorted(", f"{key})")
     if isinstance(parent, ast.Call) and last_name(parent.func) == "sorted":
         raise NoCureError("the listing is sorted already, by something that several entries share")
     is_iterator = isinstance(parent, ast.Call) and last_name(parent.func) == "next"
@@ -198,7 +198,7 @@ def _sort_call(own: Original, call: ast.Call) -> list[Edit]:
 
 
 def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
-    """Folders and files of `for root, folders, files in os.walk(...)`, in place."""
+    """Return the edits that sort folders and files in a loop `for root, folders, files in os.walk(...)`."""
     loop = own.source.parents[call]
     target = getattr(loop, "target", None)
     if not isinstance(target, ast.Tuple) or not all(isinstance(one, ast.Name) for one in target.elts):
@@ -211,42 +211,42 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
         indent = own.lines[first.lineno - 1][: first.col_offset]
         start = own.offset(first_line(first))
         return [Edit(start, start, "".join(f"{indent}{name}.sort()\n" for name in names))]
-    made = own.source.parents[loop]
-    inner = [one.iter for one in getattr(made, "generators", ()) if last_name(one.iter) in names]
+    comprehension = own.source.parents[loop]
+    inner = [part.iter for part in getattr(comprehension, "generators", ()) if last_name(part.iter) in names]
     if not inner:
         raise NoCureError("what os.walk gives is not taken apart in a loop")
     return [edit for node in (call, *inner) for edit in wrapped(own, node, "sorted(", ")")]
 
 
 def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
-    """Sets whose order a line takes."""
-    own, of = files.at(site), files.flow.of
-    for node in ast.walk(own.source.tree):
-        for one in taken_by(node):
-            if one.lineno <= site.line <= (one.end_lineno or 0) and of(one).order_depends_on:
-                yield own, one
+    """The sets whose order a line uses, each with the file."""
+    file, shape_of = files.at(site), files.flow.of
+    for node in ast.walk(file.source.tree):
+        for taken in taken_by(node):
+            if taken.lineno <= site.line <= (taken.end_lineno or 0) and shape_of(taken).order_depends_on:
+                yield file, taken
 
 
 def without_hashes(files: Sources, wanted: Wanted) -> Cure:
-    """`sorted(..., key=str)` around a set whose order counts, and `zlib.crc32` for `hash`, at every line."""
+    """Put `sorted(..., key=str)` around sets whose order is used, and replace `hash` by `zlib.crc32`, at every line."""
     edits, does = dict[str, list[Edit | Opening]](), dict[str, str]()
     for site in (wanted.place, *wanted.others):
         try:
-            own = files.at(site)
+            file = files.at(site)
         except NoCureError:
             if site is wanted.place:
                 raise
             continue
-        for call in calls_at(own, site, ("hash",)):
+        for call in calls_at(file, site, ("hash",)):
             if len(call.args) == 1 and isinstance(call.func, ast.Name):
-                # What is hashed may be no text: a tuple, an enum; of a set the order is no part of what it is.
-                value = own.written(call.args[0])
+                # repr(), as tuples and enums are hashed, too. Sets that are equal may differ in order: sort them first.
+                value = file.written(call.args[0])
                 value = f"sorted({value}, key=str)" if files.flow.of(call.args[0]).kind == "set" else value
-                number = f"{name_of(own, 'zlib')}.crc32(repr({value}).encode())"
-                edits.setdefault(own.path, []).extend([Edit(*own.span(call), number), Opening("", "zlib")])
+                number = f"{name_of(file, 'zlib')}.crc32(repr({value}).encode())"
+                edits.setdefault(file.path, []).extend([Edit(*file.span(call), number), Opening("", "zlib")])
                 does["replaces hash() by zlib.crc32()"] = "texts get other numbers than before, from 0 to 2**32 - 1"
-        for of, node in _sets_at(files, site):
-            edits.setdefault(of.path, []).extend(_sorted_set(of, node))
+        for holder, node in _sets_at(files, site):
+            edits.setdefault(holder.path, []).extend(_sorted_set(holder, node))
             does["sorts the set"] = _ANOTHER_ORDER
     if not edits:
         raise NoCureError("the line shows neither a set nor a call of hash()")
@@ -262,34 +262,34 @@ def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
 
 
 def ordered_set(files: Sources, wanted: Wanted) -> Cure:
-    """`dict.fromkeys(...)` in the place of `set(...)`, where a dictionary will do in all places of its name."""
+    """Replace `set(...)` by `dict.fromkeys(...)`, where a dictionary works at every mention of the set's name."""
     edits: dict[str, list[Edit]] = {}
-    for own, node in _sets_at(files, wanted.place):
-        for made in _made(own, node):
-            edits.setdefault(own.path, []).extend(_as_keys(own, made))
+    for file, node in _sets_at(files, wanted.place):
+        for value in _made(file, node):
+            edits.setdefault(file.path, []).extend(_as_keys(file, value))
     if not edits:
         raise NoCureError("the line does not show the set")
     return Cure(edits, "makes the set with dict.fromkeys(), which keeps its order", "the set keeps the order it gets")
 
 
 def _made(own: Original, node: ast.expr) -> list[ast.expr]:
-    """The expressions that make what a name stands for, or the expression itself."""
+    """Return the expressions that are assigned to a name; of another expression, the expression itself."""
     if not isinstance(node, ast.Name):
         return [node]
     here = own.source.function_of(node)
     mentions = own.source.mentions(node.id)
     if not isinstance(here, ast.Module):
-        mentions = [one for one in mentions if own.source.function_of(one) is here]
-    for one in mentions:
-        parent = own.source.parents[one]
-        is_call = isinstance(parent, ast.Call) and one in parent.args
+        mentions = [mention for mention in mentions if own.source.function_of(mention) is here]
+    for mention in mentions:
+        parent = own.source.parents[mention]
+        is_call = isinstance(parent, ast.Call) and mention in parent.args
         is_plain = isinstance(parent, ast.For | ast.comprehension | ast.Assign | ast.Starred | ast.Compare)
         if not (is_call or is_plain):
             raise NoCureError(f"{node.id} is used as only a set can be")
-    values = [own.source.parents[one] for one in mentions if isinstance(one.ctx, ast.Store)]
-    if not values or not all(isinstance(one, ast.Assign) and len(one.targets) == 1 for one in values):
+    stores = [own.source.parents[mention] for mention in mentions if isinstance(mention.ctx, ast.Store)]
+    if not stores or not all(isinstance(store, ast.Assign) and len(store.targets) == 1 for store in stores):
         raise NoCureError(f"it is not known how {node.id} is made")
-    return [one.value for one in values if isinstance(one, ast.Assign)]
+    return [store.value for store in stores if isinstance(store, ast.Assign)]
 
 
 def _as_keys(own: Original, node: ast.expr) -> Iterator[Edit]:
@@ -309,30 +309,30 @@ def _as_keys(own: Original, node: ast.expr) -> Iterator[Edit]:
 
 
 def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
-    """The tasks themselves in the place of `as_completed(...)`, `imap` for `imap_unordered`, batches in order."""
-    own, edits = files.at(wanted.place), list[Edit]()
-    for call in _called_at(own, wanted, ("as_completed", "imap_unordered", "DataLoader")):
+    """Replace `as_completed(...)` by the tasks and `imap_unordered` by `imap`, and take batches in order."""
+    file, edits = files.at(wanted.place), list[Edit]()
+    for call in _called_at(file, wanted, ("as_completed", "imap_unordered", "DataLoader")):
         if last_name(call.func) == "DataLoader":
-            edits.append(with_argument(own, call, "in_order", "True"))
+            edits.append(with_argument(file, call, "in_order", "True"))
             continue
         if last_name(call.func) == "imap_unordered":
-            edits.append(renamed(own, call.func, "imap"))
+            edits.append(renamed(file, call.func, "imap"))
             continue
-        given = {called(part) for one in call.args for part in parts_of(own.source, one) if isinstance(part, ast.Call)}
-        if own.source.qualified(call.func).startswith("asyncio.") and not given & {"create_task", "ensure_future"}:
+        names = {called(part) for arg in call.args for part in parts_of(file.source, arg) if isinstance(part, ast.Call)}
+        if file.source.qualified(call.func).startswith("asyncio.") and not names & {"create_task", "ensure_future"}:
             raise NoCureError("what asyncio waits for one after another may begin only then: gather them")
         if len(call.args) != 1 or call.keywords:
             raise NoCureError("the call has a time limit, which would be lost")
         if files.flow.of(call.args[0]).kind == "set":
-            edits += (edit for made in _made(own, call.args[0]) for edit in _as_keys(own, made))
-        (start, stop), (first, last) = own.span(call), own.span(call.args[0])
+            edits += (edit for value in _made(file, call.args[0]) for edit in _as_keys(file, value))
+        (start, stop), (first, last) = file.span(call), file.span(call.args[0])
         if isinstance(call.args[0], ast.GeneratorExp):
             # All tasks are started before the first one is waited for.
             edits += [Edit(start, first + 1, "["), Edit(last - 1, stop, "]")]
             continue
         edits += [Edit(start, first, ""), Edit(last, stop, "")]
     effect = "results come in the order of their tasks, so one that takes long is waited for"
-    return Cure({own.path: edits}, "takes results in the order of their tasks", effect)
+    return Cure({file.path: edits}, "takes results in the order of their tasks", effect)
 
 
 # ---- settings
@@ -341,13 +341,13 @@ _OTHER_KERNELS = "operations are computed by other kernels, maybe slower ones, s
 
 
 def _setting(files: Sources, wanted: Wanted, call: str, does: str, effect: str) -> Cure:
-    """A call of torch at the start of the script."""
-    own = files.script(wanted)
-    return Cure({own.path: [Opening(f"{name_of(own, 'torch')}.{call}", "torch")]}, does, effect)
+    """Return the cure that adds a call of torch at the start of the script."""
+    file = files.script(wanted)
+    return Cure({file.path: [Opening(f"{name_of(file, 'torch')}.{call}", "torch")]}, does, effect)
 
 
 def fixed_threads(files: Sources, wanted: Wanted) -> Cure:
-    """`torch.set_num_threads(...)` with the number in effect."""
+    """Call `torch.set_num_threads(...)` with the number of threads in effect."""
     if not wanted.threads:
         raise NoCureError("it is not known how many threads are in effect")
     effect = f"nothing on this machine, which uses {wanted.threads} already"
@@ -355,98 +355,98 @@ def fixed_threads(files: Sources, wanted: Wanted) -> Cure:
 
 
 def deterministic(files: Sources, wanted: Wanted) -> Cure:
-    """`True` where a line switches deterministic algorithms off or asks for warnings; the call where there is none."""
+    """Pass `True` alone where a line switches deterministic algorithms off or asks for warnings; else add the call."""
     if wanted.site is None:
         if wanted.called:
             raise NoCureError(f"with deterministic algorithms torch refuses {wanted.called.partition(',')[0]}")
         does = "asks for deterministic kernels"
         return _setting(files, wanted, "use_deterministic_algorithms(True)", does, _OTHER_KERNELS)
-    own, edits = files.at(wanted.site), list[Edit]()
-    for call in _called_at(own, wanted, ("use_deterministic_algorithms",)):
-        (_, first), (_, stop) = own.span(call.func), own.span(call)
-        edits.append(Edit(first, stop, "(True)"))
-    return Cure({own.path: edits}, "asks for deterministic kernels", _OTHER_KERNELS)
+    file, edits = files.at(wanted.site), list[Edit]()
+    for call in _called_at(file, wanted, ("use_deterministic_algorithms",)):
+        (_, start), (_, stop) = file.span(call.func), file.span(call)
+        edits.append(Edit(start, stop, "(True)"))
+    return Cure({file.path: edits}, "asks for deterministic kernels", _OTHER_KERNELS)
 
 
 def steady_flag(files: Sources, wanted: Wanted) -> Cure:
-    """The other value of a flag that a line sets, such as `torch.backends.cudnn.benchmark = True`."""
+    """Negate the value that a line gives to a flag, as in `torch.backends.cudnn.benchmark = True`."""
     flag, _, value = wanted.called.partition(" = ")
-    own, edits = files.at(wanted.place), list[Edit]()
-    for node in own.source.every(ast.Assign):
-        is_it = node.lineno == wanted.place.line and flag.rpartition(".")[2] in map(last_name, node.targets)
-        if is_it and isinstance(node.value, ast.Constant):
-            edits.append(Edit(*own.span(node.value), str(value != "True")))
+    file, edits = files.at(wanted.place), list[Edit]()
+    for node in file.source.every(ast.Assign):
+        sets_flag = node.lineno == wanted.place.line and flag.rpartition(".")[2] in map(last_name, node.targets)
+        if sets_flag and isinstance(node.value, ast.Constant):
+            edits.append(Edit(*file.span(node.value), str(value != "True")))
     if not edits:
         raise NoCureError(f"the line does not set {flag} to a constant")
-    return Cure({own.path: edits}, f"sets {flag} to {value != 'True'}", _OTHER_KERNELS)
+    return Cure({file.path: edits}, f"sets {flag} to {value != 'True'}", _OTHER_KERNELS)
 
 
 def highest_precision(files: Sources, wanted: Wanted) -> Cure:
-    """Products of floats in full precision."""
+    """Ask for matrix products of floats in full precision."""
     effect = "products have all their bits, and take longer on a GPU"
     return _setting(files, wanted, 'set_float32_matmul_precision("highest")', "asks for full precision", effect)
 
 
 def filled(files: Sources, wanted: Wanted) -> Cure:
-    """`zeros` in the place of `empty`."""
-    names = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
-    own = files.at(wanted.place)
-    edits = [renamed(own, call.func, names[last_name(call.func)]) for call in _called_at(own, wanted, names)]
-    return Cure({own.path: edits}, "fills the tensor with zeros", "what was read before it was written is 0 now")
+    """Replace `empty` by `zeros`."""
+    counterpart = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
+    file = files.at(wanted.place)
+    edits = [renamed(file, call.func, counterpart[last_name(call.func)]) for call in _called_at(file, wanted, fills)]
+    return Cure({file.path: edits}, "counterpart the tensor with zeros", "what was read before it was written is 0 now")
 
 
 def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
-    """`samebits.data.DataLoader(..., seed=0)` in the place of torch's."""
-    own, edits = files.at(wanted.place), list[Edit | Opening]([Opening("", "samebits.data")])
-    loader = f"{name_of(own, 'samebits.data')}.DataLoader"
-    for call in _called_at(own, wanted, ("DataLoader",)):
-        edits += [Edit(*own.span(call.func), loader), with_argument(own, call, "seed", "0")]
+    """Replace torch's `DataLoader(...)` by `samebits.data.DataLoader(..., seed=0)`."""
+    file, edits = files.at(wanted.place), list[Edit | Opening]([Opening("", "samebits.data")])
+    loader = f"{name_of(file, 'samebits.data')}.DataLoader"
+    for call in _called_at(file, wanted, ("DataLoader",)):
+        edits += [Edit(*file.span(call.func), loader), with_argument(file, call, "seed", "0")]
     effect = (
         "samples get random numbers of their own, by their index: other ones than before, with any number of workers"
     )
-    return Cure({own.path: edits}, "keys each sample by its index", effect)
+    return Cure({file.path: edits}, "keys each sample by its index", effect)
 
 
-# ---- what reading alone finds
+# ---- cures for findings of `samebits lint` that are no factors
 
 
 def unshuffled(files: Sources, wanted: Wanted) -> Cure:
-    """`shuffle=False` for a loader or sampler from which a model is evaluated."""
-    own, edits = files.at(wanted.place), list[Edit]()
-    for call in _called_at(own, wanted, ("DataLoader", "DistributedSampler")):
+    """Pass `shuffle=False` to a loader or sampler from which a model is evaluated."""
+    file, edits = files.at(wanted.place), list[Edit]()
+    for call in _called_at(file, wanted, ("DataLoader", "DistributedSampler")):
         position = 2 if last_name(call.func) == "DataLoader" else 3
-        edits.append(with_argument(own, call, "shuffle", "False", position))
-        if argument(call, "shuffle", position) is None and any(one.arg is None for one in call.keywords):
+        edits.append(with_argument(file, call, "shuffle", "False", position))
+        if argument(call, "shuffle", position) is None and any(keyword.arg is None for keyword in call.keywords):
             raise NoCureError("shuffle comes from a dict that other loaders may be given, too")
-    return Cure({own.path: edits}, "evaluates in the order of the data", "evaluating draws nothing any more")
+    return Cure({file.path: edits}, "evaluates in the order of the data", "evaluating draws nothing any more")
 
 
 def spelt(files: Sources, wanted: Wanted) -> Cure:
-    """The name of the variable that is meant."""
-    own, edits = files.at(wanted.place), list[Edit]()
-    for name, node in settings(own.source):
+    """Correct the misspelt name of an environment variable."""
+    file, edits = files.at(wanted.place), list[Edit]()
+    for name, node in settings(file.source):
         for part in ast.walk(node) if node.lineno == wanted.place.line else ():  # type: ignore[attr-defined]
             if isinstance(part, ast.Constant) and part.value == name:
-                edits.append(Edit(*own.span(part), own.written(part).replace(name, meant(name) or name)))
+                edits.append(Edit(*file.span(part), file.written(part).replace(name, meant(name) or name)))
     if not edits:
         raise NoCureError("the line does not show the name as a text")
-    return Cure({own.path: edits}, "calls the variable by its name", "the variable takes effect")
+    return Cure({file.path: edits}, "calls the variable by its name", "the variable takes effect")
 
 
 def set_above(files: Sources, wanted: Wanted) -> Cure:
-    """A variable set above all imports."""
-    own = files.at(wanted.place)
-    statements = [one for one in own.source.tree.body if one.lineno == wanted.place.line]
-    names = {part.id for one in statements for part in ast.walk(one) if isinstance(part, ast.Name)}
+    """Move the line that sets an environment variable above all imports."""
+    file = files.at(wanted.place)
+    statements = [statement for statement in file.source.tree.body if statement.lineno == wanted.place.line]
+    names = {part.id for statement in statements for part in ast.walk(statement) if isinstance(part, ast.Name)}
     if len(statements) != 1 or names != {"os"}:
         raise NoCureError("the line uses more than os, which may not be there above the imports")
-    start, stop = own.whole_lines(statements[0])
-    opening = Opening(own.text[start:stop].rstrip("\r\n"), "os", _os_import(own) or -1)
-    return Cure({own.path: [Edit(start, stop, ""), opening]}, "sets it above all imports", "the variable takes effect")
+    start, stop = file.whole_lines(statements[0])
+    opening = Opening(file.text[start:stop].rstrip("\r\n"), "os", _os_import(file) or -1)
+    return Cure({file.path: [Edit(start, stop, ""), opening]}, "sets it above all imports", "the variable takes effect")
 
 
 def _os_import(own: Original) -> int:
-    """The line that imports `os`, where only Python's own modules are imported above it; else 0."""
+    """Return the line that imports `os`, where only modules of Python itself are imported above it; else 0."""
     for node in own.source.tree.body:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")]
         if names == ["os"] and isinstance(node, ast.Import):
@@ -457,13 +457,13 @@ def _os_import(own: Original) -> int:
 
 
 def own_generator(files: Sources, wanted: Wanted) -> Cure:
-    """A generator of its own, with a seed, for a loader, a split or a sampler; `called` is its name."""
-    own, edits = files.at(wanted.place), list[Edit | Opening]()
-    generator = f"{name_of(own, 'torch')}.Generator().manual_seed(0)"
-    for call in calls_at(own, wanted.place, (wanted.last_name,)):
-        if not any(one.arg in ("generator", None) for one in call.keywords):
-            edits.append(with_argument(own, call, "generator", generator))
+    """Give a loader, a split or a sampler, which `wanted.called` names, a generator of its own with a seed."""
+    file, edits = files.at(wanted.place), list[Edit | Opening]()
+    generator = f"{name_of(file, 'torch')}.Generator().manual_seed(0)"
+    for call in calls_at(file, wanted.place, (wanted.last_name,)):
+        if not any(keyword.arg in ("generator", None) for keyword in call.keywords):
+            edits.append(with_argument(file, call, "generator", generator))
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called} without a generator")
     effect = "what it draws no longer depends on what else is drawn, and is another order than before"
-    return Cure({own.path: [*edits, Opening("", "torch")]}, "gives it a generator with a seed", effect)
+    return Cure({file.path: [*edits, Opening("", "torch")]}, "gives it a generator with a seed", effect)
