@@ -391,7 +391,9 @@ def filled(files: Sources, wanted: Wanted) -> Cure:
     """Replace `empty` by `zeros`."""
     counterpart = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
     file = files.at(wanted.place)
-    edits = [renamed(file, call.func, counterpart[last_name(call.func)]) for call in _called_at(file, wanted, fills)]
+    edits = [
+        renamed(file, call.func, counterpart[last_name(call.func)]) for call in _called_at(file, wanted, counterpart)
+    ]
     return Cure({file.path: edits}, "counterpart the tensor with zeros", "what was read before it was written is 0 now")
 
 
