@@ -389,12 +389,10 @@ def highest_precision(files: Sources, wanted: Wanted) -> Cure:
 
 def filled(files: Sources, wanted: Wanted) -> Cure:
     """Replace `empty` by `zeros`."""
-    counterpart = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
+    by_name = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
     file = files.at(wanted.place)
-    edits = [
-        renamed(file, call.func, counterpart[last_name(call.func)]) for call in _called_at(file, wanted, counterpart)
-    ]
-    return Cure({file.path: edits}, "counterpart the tensor with zeros", "what was read before it was written is 0 now")
+    edits = [renamed(file, call.func, by_name[last_name(call.func)]) for call in _called_at(file, wanted, by_name)]
+    return Cure({file.path: edits}, "fills the tensor with zeros", "what was read before it was written is 0 now")
 
 
 def keyed_loader(files: Sources, wanted: Wanted) -> Cure:

@@ -1,7 +1,7 @@
-"""Edits of source files by position: every byte that no edit names stays as it is.
+"""Edits of source files by position: every byte outside of the edits stays as it is.
 
-Encoding, byte-order mark and line endings are those of the file. Sources are written all or none, each beside its old
-self and then renamed, and only where they still hold what was read.
+Encoding, byte-order mark and line endings are kept. Either all files are written or none: each new one is written next
+to the old one and then renamed, and only where the old one still holds the bytes that were read.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _HEAD_LINES = 10
 
 
 class NoCureError(Exception):
-    """Why something cannot be mended by an edit, as a clause."""
+    """Raised where no edit can mend a cause; the message says why, as a clause."""
 
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    r"""`new` in place of what stands from `start` up to `stop` in the text of a file; offsets count from 0.
+    r"""A replacement of the text from `start` up to `stop` by `new`; offsets count characters of the file from 0.
 
-    Lines in `new` end with `\n`, whatever they end with in the file.
+    Lines in `new` end with `\n`, whatever line endings the file has.
     """
 
     start: int
@@ -52,10 +52,10 @@ class Original:
     """A file of Python source as it was read.
 
     Attributes:
-        path: absolute.
-        content: its bytes.
-        encoding: that it declares, else UTF-8; `utf-8-sig` where it begins with a byte-order mark.
-        text: the same as text, without the mark, its line endings as they are.
+        path: absolute path.
+        content: bytes of the file.
+        encoding: the encoding that the file declares, else UTF-8; `utf-8-sig` where it begins with a byte-order mark.
+        text: the decoded content, without the mark, with the line endings of the file.
     """
 
     path: str
@@ -65,12 +65,12 @@ class Original:
 
     @cached_property
     def source(self) -> Source:
-        """Parsed."""
+        """The file, parsed."""
         return parsed(self.path, self.text)
 
     @cached_property
     def lines(self) -> list[str]:
-        """Its lines with their endings, as Python counts them."""
+        """The lines of the text with their endings, as Python counts them."""
         return lines_of(self.text)
 
     @cached_property
@@ -82,42 +82,42 @@ class Original:
 
     @property
     def newline(self) -> str:
-        """How its first line ends."""
+        """The line ending of the first line; a line feed where it has none."""
         first = self.lines[0] if self.lines else ""
         return next((end for end in ("\r\n", "\n", "\r") if first.endswith(end)), "\n")
 
     def offset(self, line: int, column: int = 0) -> int:
-        """Where a line (from 1) and a column of it (in bytes of UTF-8, as `ast` counts) lie in the text."""
+        """Return the offset of a line (from 1) and a column in it (in bytes of UTF-8, as `ast` counts)."""
         start = self._starts[line - 1]
         return start + (len(self.lines[line - 1].encode()[:column].decode()) if column else 0)
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """From where to where an expression or statement stands in the text."""
-        own: ast.expr = node  # type: ignore[assignment]
-        assert own.end_lineno is not None
-        return self.offset(own.lineno, own.col_offset), self.offset(own.end_lineno, own.end_col_offset or 0)
+        """Return the offsets at which an expression or statement begins and ends."""
+        placed: ast.expr = node  # type: ignore[assignment]
+        assert placed.end_lineno is not None
+        return self.offset(placed.lineno, placed.col_offset), self.offset(placed.end_lineno, placed.end_col_offset or 0)
 
     def written(self, node: ast.AST) -> str:
-        """An expression or statement as it is written."""
+        """Return the source text of an expression or statement."""
         start, stop = self.span(node)
         return self.text[start:stop]
 
     def end_of_line(self, line: int) -> int:
-        """Where a line ends, before its line ending."""
+        """Return the offset at which a line ends, without its line ending."""
         return self._starts[line - 1] + len(self.lines[line - 1].rstrip("\r\n"))
 
     def whole_lines(self, node: ast.stmt) -> tuple[int, int]:
-        """From where to where the lines of a statement go; NoCureError where more than a comment shares them."""
+        """Return the offsets at which a statement's lines begin and end; NoCureError where other code shares them."""
         (start, stop), first, end = self.span(node), self.offset(node.lineno), self._starts[node.end_lineno or 0]
         if self.text[first:start].strip() or self.text[stop:end].partition("#")[0].strip():
             raise NoCureError(f"line {node.lineno} holds more than what has to be moved")
         return first, end
 
     def changed(self, edits: Iterable[Edit]) -> FileChange:
-        """The file with edits made; what is inserted at one place stays in the order in which it is given.
+        """Return the file with edits made; insertions at the same offset keep the order in which they are given.
 
         Raises:
-            NoCureError: two edits overlap, or the file would be no Python any more, or cannot say it in its encoding.
+            NoCureError: two edits overlap, or the result is no Python, or the file's encoding cannot express it.
         """
         parts, at = list[str](), 0
         for one in sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, edit.stop)):
@@ -134,34 +134,34 @@ class Original:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines with their endings: those that Python knows, and no others, so that line numbers agree with its own."""
+    """Return lines with their endings, split only where Python splits them, so that line numbers agree with its own."""
     return _LINES.findall(text)
 
 
 def original(path: str, content: bytes) -> Original:
-    """A file that can be edited.
+    """Return a file that can be edited.
 
     Raises:
-        NoCureError: it cannot be, and why: it is no Python, is in no encoding that gives the same bytes again, or says
-            that it was generated.
+        NoCureError: the file is no Python, or encoding its text again gives other bytes, or it says that it was
+            generated.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = content.decode(encoding)
-        found = Original(path, content, encoding, text)
-        found.source  # noqa: B018
+        file = Original(path, content, encoding, text)
+        file.source  # noqa: B018
     except (SyntaxError, ValueError, LookupError, UnreadableError) as error:
         raise NoCureError(f"{shown_path(path)} cannot be read as Python: {error}") from error
     if text.encode(encoding) != content:
         raise NoCureError(f"{shown_path(path)} would not stay as it is in its encoding, {encoding}")
-    if any(_GENERATED.search(line) for line in found.lines[:_HEAD_LINES] if line.lstrip().startswith("#")):
+    if any(_GENERATED.search(line) for line in file.lines[:_HEAD_LINES] if line.lstrip().startswith("#")):
         raise NoCureError(f"{shown_path(path)} says that it was generated")
-    return found
+    return file
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file before and after; both are the whole of its bytes."""
+    """All bytes of a file, before and after its edits."""
 
     path: str
     before: bytes
@@ -170,13 +170,13 @@ class FileChange:
 
     @property
     def lines(self) -> int:
-        """How many lines are changed, added or taken away."""
+        """The number of lines that are changed, added or removed."""
         groups = difflib.SequenceMatcher(None, *self._lines, autojunk=False).get_opcodes()
         return sum(max(stop - start, end - begin) for kind, start, stop, begin, end in groups if kind != "equal")
 
     @property
     def diff(self) -> str:
-        """As `git diff` shows it, its paths relative to the current folder."""
+        """The change as `git diff` shows it, with paths relative to the current folder."""
         name = Path(shown_path(self.path)).as_posix()
         rows = difflib.unified_diff(*self._lines, f"a/{name}", f"b/{name}")
         return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
@@ -188,26 +188,26 @@ class FileChange:
 
 
 def write_all(changes: Sequence[FileChange]) -> None:
-    """Write all files or none, each with the mode that it has; links stay links.
+    """Write all files or none; each keeps its mode, and symbolic links stay links.
 
     Raises:
-        PatchError: a file is not what it was, or cannot be written.
+        PatchError: a file has changed since it was read, or cannot be written.
     """
     ready, done = list[tuple[str, str]](), list[tuple[str, bytes]]()
     with ExitStack() as temporaries:
         try:
-            for one in changes:
-                path = os.path.realpath(one.path)
-                _assert_unchanged(one, path)
-                # To root, everything is writable.
+            for change in changes:
+                path = os.path.realpath(change.path)
+                _assert_unchanged(change, path)
+                # Root may write every file, so the mode is looked at, too.
                 if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:
-                    name = shown_path(one.path)
+                    name = shown_path(change.path)
                     raise PatchError(f"{name} is read-only", "make it writable, or apply --diff by hand")
-                ready.append((_beside(path, one.after, temporaries), path))
-            for one, (temporary, path) in zip(changes, ready, strict=True):
-                _assert_unchanged(one, path)
+                ready.append((_beside(path, change.after, temporaries), path))
+            for change, (temporary, path) in zip(changes, ready, strict=True):
+                _assert_unchanged(change, path)
                 os.replace(temporary, path)
-                done.append((path, one.before))
+                done.append((path, change.before))
         except BaseException as error:
             for path, before in done:
                 os.replace(_beside(path, before, temporaries), path)
@@ -228,7 +228,7 @@ def _assert_unchanged(change: FileChange, path: str) -> None:
 
 
 def _beside(path: str, content: bytes, temporaries: ExitStack) -> str:
-    """A new file in the same folder with the mode of another one, for as long as it is not renamed."""
+    """Write a temporary file next to another one, with its mode and owner; it is removed unless it is renamed."""
     folder, name = os.path.split(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".samebits", dir=folder)
     temporaries.callback(Path(temporary).unlink, missing_ok=True)
@@ -237,7 +237,7 @@ def _beside(path: str, content: bytes, temporaries: ExitStack) -> str:
         file.flush()
         os.fsync(file.fileno())
     shutil.copymode(path, temporary)
-    own = os.stat(path)
+    status = os.stat(path)
     with suppress(OSError):
-        os.chown(temporary, own.st_uid, own.st_gid)
+        os.chown(temporary, status.st_uid, status.st_gid)
     return temporary

@@ -1,4 +1,4 @@
-"""What reading finds, mended as what experiments confirm is."""
+"""Findings of `samebits lint`, mended by the same cures as the causes that experiments confirm."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from samebits.lint.rule import find_rule
 
 
 def mend(found: Sequence[Finding], also_unsafe: bool = False) -> tuple[Draft, list[Finding]]:
-    """Edits for the findings that have a cure, and which those are; nothing is written.
+    """Return a patch for the findings that have a cure, and the findings that it mends; nothing is written.
 
     Args:
-        found: by `samebits lint`; what stands in a notebook is left as it is.
-        also_unsafe: cure those, too, whose cure changes what the script does.
+        found: findings of `samebits lint`; those in notebooks are left as they are.
+        also_unsafe: also apply the cures that change what the script does.
     """
     wanted: dict[tuple[str, Site], tuple[Wanted, list[Finding]]] = {}
     for one in found:
         rule, site = find_rule(one.rule), Site(os.path.abspath(one.path), one.line, one.function, one.source)
         if rule.cure and not one.cell and (rule.fix == "safe" or also_unsafe):
-            own = Wanted(rule.cure, site, called=_called(one, rule.cure))
-            wanted.setdefault((rule.cure, site), (own, []))[1].append(one)
-    draft = patch([own for own, _ in wanted.values()], Sources(_read, [site.path for _, site in wanted]))
+            cause = Wanted(rule.cure, site, called=_called(one, rule.cure))
+            wanted.setdefault((rule.cure, site), (cause, []))[1].append(one)
+    draft = patch([cause for cause, _ in wanted.values()], Sources(_read, [site.path for _, site in wanted]))
     mended = {(one.factor, one.site) for one in draft.mends}
-    return draft, [one for key, (_, each) in wanted.items() if key in mended for one in each]
+    return draft, [finding for key, (_, findings) in wanted.items() if key in mended for finding in findings]
 
 
 def _called(found: Finding, cure: str) -> str:
-    """What was called there, as far as a cure has to know."""
+    """Return what the cure has to know of the called function, or of the flag that is set."""
     if cure == "file-order":
         return "os.walk" if "walk(" in found.source else ""
-    named = re.search(r"([\w.]+)\(\)", found.reason)
-    return {"cudnn-autotune": "torch.backends.cudnn.benchmark = True"}.get(cure, named[1] if named else "")
+    match = re.search(r"([\w.]+)\(\)", found.reason)
+    return {"cudnn-autotune": "torch.backends.cudnn.benchmark = True"}.get(cure, match[1] if match else "")
 
 
 def _read(path: str) -> Original:

@@ -1,4 +1,4 @@
-"""Lines that belong at the start of a file: an import that is missing, a seed, a setting, a stream of its own."""
+"""Lines to insert at the start of a file: missing imports, a seed, a setting, a generator of the file's own."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from samebits.fixing.edits import Edit, NoCureError, Original
 from samebits.lint.source import Function, last_name
 
-# What everybody calls it.
+# Module → the alias that everybody gives it.
 _ALIASES = {"numpy": "np"}
 _SEED = re.compile(r"(?:[A-Z0-9]+_)?SEED", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Opening:
-    """A line that belongs below the imports of a file.
+    """A line to insert at the start of a file, and the module that it needs.
 
     Attributes:
-        line: empty where only the module is needed.
-        module: that is needed.
-        below: the line of the file below which it belongs; 0: below the imports; -1: above them.
+        line: the line; empty where only the module is needed.
+        module: name of the module to import.
+        below: number of the line below which it is inserted; 0: below the imports; -1: above them.
     """
 
     line: str
@@ -31,10 +31,10 @@ class Opening:
 
 
 def name_of(own: Original, module: str) -> str:
-    """What a file calls a module, or will call it once it is imported."""
-    known = imported(own, module)
-    if known:
-        return known
+    """Return the name by which a file calls a module, or will call it once it is imported; NoCureError if taken."""
+    present = imported(own, module)
+    if present:
+        return present
     name = _ALIASES.get(module, module.partition(".")[0])
     if _is_bound(own, name):
         raise NoCureError(f"{name} is something else in this file than the module")
@@ -42,7 +42,7 @@ def name_of(own: Original, module: str) -> str:
 
 
 def imported(own: Original, module: str) -> str:
-    """What a file calls a module that it imports at its top level; empty where it does not."""
+    """Return the name by which a file calls a module that it imports at its top level; empty where it does not."""
     for node in own.source.tree.body:
         for alias in node.names if isinstance(node, ast.Import) else ():
             if alias.name == module and alias.asname:
@@ -53,12 +53,12 @@ def imported(own: Original, module: str) -> str:
 
 
 def _is_bound(own: Original, name: str) -> bool:
-    """Whether a name stands for something in a file, other than the module."""
+    """Whether a file binds a name to something other than the module of that name."""
     for node in ast.walk(own.source.tree):
         match node:
-            case ast.Name(id=found, ctx=ast.Store()) if found == name:
+            case ast.Name(id=bound, ctx=ast.Store()) if bound == name:
                 return True
-            case ast.arg(arg=found) | ast.FunctionDef(name=found) | ast.ClassDef(name=found) if found == name:
+            case ast.arg(arg=bound) | ast.FunctionDef(name=bound) | ast.ClassDef(name=bound) if bound == name:
                 return True
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
@@ -69,37 +69,37 @@ def _is_bound(own: Original, name: str) -> bool:
 
 
 def opened(own: Original, openings: Sequence[Opening]) -> list[Edit]:
-    """The edits that put lines where they belong, each once, with the imports that they need above them."""
+    """Return the edits that insert openings: each line once, below the missing imports that it needs."""
     edits = list[Edit]()
-    for below in sorted({one.below for one in openings}):
-        here = [one for one in openings if one.below == below]
-        modules = dict.fromkeys(one.module for one in here)
+    for below in sorted({opening.below for opening in openings}):
+        here = [opening for opening in openings if opening.below == below]
+        modules = dict.fromkeys(opening.module for opening in here)
         is_above = below < 0
         missing = [
             f"import {module}{f' as {_ALIASES[module]}' if module in _ALIASES else ''}"
             for module in modules
             if is_above or not imported(own, module)
         ]
-        lines = [*dict.fromkeys(one.line for one in here if one.line)]
+        lines = [*dict.fromkeys(opening.line for opening in here if opening.line)]
         edits.append(_inserted(own, _above(own) if is_above else below or imports_end(own), missing, lines))
     return edits
 
 
 def _inserted(own: Original, below: int, imports: list[str], lines: list[str]) -> Edit:
-    """Lines below another one, apart from what is not an import."""
+    """Return the edit that inserts imports, or lines apart from an import above, below a line; 0: at the top."""
     if below == 0:
         body = own.source.tree.body
         start = own.offset(first_line(body[0]) if body else 1)
         return Edit(start, start, "".join(f"{line}\n" for line in [*imports, *lines]))
     at = own.end_of_line(below)
-    apart = [""] if lines and _is_import(own, below) and not imports else []
-    return Edit(at, at, "".join(f"\n{line}" for line in [*imports, *apart, *lines]))
+    blank = [""] if lines and _is_import(own, below) and not imports else []
+    return Edit(at, at, "".join(f"\n{line}" for line in [*imports, *blank, *lines]))
 
 
 def first_line(node: ast.stmt) -> int:
-    """Where a statement begins, its decorators among it."""
+    """Return the line on which a statement begins; decorators are part of it."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _is_import(own: Original, line: int) -> bool:
@@ -107,7 +107,7 @@ def _is_import(own: Original, line: int) -> bool:
 
 
 def _above(own: Original) -> int:
-    """The line below which imports begin: the end of the docstring, or of what comes from `__future__`; 0: none."""
+    """Return the line on which the docstring and the imports from `__future__` end; 0 where there are none."""
     end = 0
     for node in own.source.tree.body:
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -118,7 +118,7 @@ def _above(own: Original) -> int:
 
 
 def imports_end(own: Original) -> int:
-    """The line with which the imports at the top of a file end; 0 where it begins otherwise."""
+    """Return the line on which the imports at the top of a file end, or else its docstring; 0 where it has neither."""
     end = _above(own)
     for node in own.source.tree.body:
         if (node.end_lineno or 0) <= end:
@@ -132,13 +132,13 @@ def imports_end(own: Original) -> int:
 def _only_imports(node: ast.stmt) -> bool:
     if isinstance(node, ast.Try | ast.If):
         inner = [*node.body, *node.orelse, *(each for one in getattr(node, "handlers", []) for each in one.body)]
-        has_one = any(isinstance(one, ast.Import | ast.ImportFrom) for one in inner)
-        return has_one and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in inner)
+        has_import = any(isinstance(one, ast.Import | ast.ImportFrom) for one in inner)
+        return has_import and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in inner)
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _alone(own: Original, line: int) -> int:
-    """The line, if nothing goes on behind it."""
+    """Return a line on which a statement ends; NoCureError where it holds two statements, or ends in a backslash."""
     if line and any(one.lineno == line and one.end_lineno != line for one in own.source.tree.body):
         raise NoCureError(f"line {line} holds more than one statement")
     if line and own.text[own.offset(line) : own.end_of_line(line)].rstrip().endswith("\\"):
@@ -147,7 +147,7 @@ def _alone(own: Original, line: int) -> int:
 
 
 def seed_constant(own: Original) -> tuple[str, int]:
-    """Name and line of a number at the top of a file that is called a seed; nothing where there is none."""
+    """Return name and line of a number at the top of a file that is called a seed; `"", 0` where there is none."""
     for node in own.source.tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))) if _SEED.fullmatch(name):
@@ -161,11 +161,11 @@ def seed_constant(own: Original) -> tuple[str, int]:
 
 
 def block_of(own: Original, line: int) -> tuple[list[ast.stmt], ast.stmt]:
-    """The innermost statement that begins at a line, and the statements that it is one of."""
+    """Return the block and the plain statement in it that begins at a line; NoCureError where there is none."""
     for node in ast.walk(own.source.tree):
         for name in ("body", "orelse", "finalbody"):
-            own_block: object = getattr(node, name, None)
-            block: list[ast.stmt] = own_block if isinstance(own_block, list) else []
+            part: object = getattr(node, name, None)
+            block: list[ast.stmt] = part if isinstance(part, list) else []
             for one in block:
                 if one.lineno == line and not isinstance(one, Function | ast.ClassDef | ast.For | ast.While | ast.If):
                     return block, one
@@ -173,10 +173,10 @@ def block_of(own: Original, line: int) -> tuple[list[ast.stmt], ast.stmt]:
 
 
 def is_seed_name(name: str) -> bool:
-    """Whether something is called a seed: `seed`, `SEED`, `data_seed`, `random_state`."""
+    """Whether a name is that of a seed: `seed`, `SEED`, `data_seed`, `random_state`."""
     return bool(re.fullmatch(r"(.*_)?seed|seed_.*|manualseed|random_state|rngseed", name, re.IGNORECASE))
 
 
 def call_name(node: ast.AST) -> str:
-    """The last name of what is called; empty where nothing is."""
+    """Return the last name of the function that a call calls; empty where the node is no call."""
     return last_name(node.func) if isinstance(node, ast.Call) else ""

@@ -1,4 +1,4 @@
-"""A patch: what can be mended is mended by edits, and of the rest it is said why not."""
+"""A patch: edits for the causes that code can mend, and for each of the others the reason why it cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SEEDS: tuple[_Way, ...] = (
     seeding.seed_beside,
     seeding.seed_at_start,
 )
-# Of each factor the ways to mend it, the one that fits best into the script first. Without one, no edit mends it.
+# Factor → the ways to mend it, the one that fits best into the script first. No edit mends a factor that is missing.
 WAYS: Mapping[str, tuple[_Way, ...]] = {
     "torch-rng": _SEEDS,
     "numpy-rng": _SEEDS,
@@ -38,7 +38,7 @@ WAYS: Mapping[str, tuple[_Way, ...]] = {
     "cudnn-autotune": (cures.steady_flag,),
     "cudnn-algorithms": (cures.steady_flag,),
     "float-precision": (cures.highest_precision,),
-    # No factor: what reading finds.
+    # No factors, but kinds of findings of `samebits lint`.
     "generator": (cures.own_generator,),
     "another seed": (seeding.seed_as_others,),
     "evaluation": (cures.unshuffled,),
@@ -83,12 +83,12 @@ class Unmended:
 
 @dataclass(frozen=True)
 class Draft:
-    """A patch that nobody has proved.
+    """A patch that no check has proved yet.
 
     Attributes:
-        changes: the files.
-        mends: causes that it mends.
-        cannot: causes that it leaves.
+        changes: the changed files.
+        mends: causes that the patch mends.
+        cannot: causes that it cannot mend.
     """
 
     changes: tuple[FileChange, ...] = ()
@@ -105,52 +105,52 @@ class Draft:
 
 
 def patch(causes: Sequence[Wanted], files: Sources, attempt: int = 0) -> Draft:
-    """The edits that mend causes.
+    """Return a patch that mends as many of the causes as edits can.
 
     Args:
-        causes: what is to be mended.
-        files: that may be edited.
-        attempt: how many other patches did not help: then each cause is mended in the next of the ways that it has.
+        causes: the causes to mend.
+        files: the files that may be edited.
+        attempt: number of patches that did not help before; each moves every cause on to its next way, if it has one.
     """
     edits = dict[str, list[Edit | Opening]]()
     mends, cannot, changes = list[Mend](), list[Unmended](), list[FileChange]()
-    for one in causes:
+    for cause in causes:
         try:
-            cure = _cured(one, files, attempt)
-            own = {path: [*edits.get(path, ()), *cure.edits.get(path, ())] for path in (*edits, *cure.edits)}
-            made = _changes(files, own)
+            cure = _cured(cause, files, attempt)
+            combined = {path: [*edits.get(path, ()), *cure.edits.get(path, ())] for path in (*edits, *cure.edits)}
+            changed = _changes(files, combined)
         except NoCureError as error:
-            cannot.append(Unmended(one.factor, one.site, str(error), one.fix))
+            cannot.append(Unmended(cause.factor, cause.site, str(error), cause.fix))
             continue
-        edits, changes = own, made
-        mends.append(Mend(one.factor, one.site, cure.does, cure.effect))
+        edits, changes = combined, changed
+        mends.append(Mend(cause.factor, cause.site, cure.does, cure.effect))
     return Draft(tuple(changes), tuple(mends), tuple(cannot))
 
 
 def _cured(wanted: Wanted, files: Sources, attempt: int) -> Cure:
-    """The first way that can be gone after as many others; the last one that can where there are no more."""
-    why, found = "", list[Cure]()
+    """Return the cure of the first way that applies, after skipping `attempt` such ways, else of the last that does."""
+    why, applicable = "", list[Cure]()
     for way in WAYS.get(wanted.factor, ()):
         try:
-            found.append(way(files, wanted))
+            applicable.append(way(files, wanted))
         except NoCureError as error:
             why = str(error)
             continue
-        if len(found) > attempt:
+        if len(applicable) > attempt:
             break
-    if not found:
+    if not applicable:
         raise NoCureError(why or "no edit of the code mends it")
-    return found[-1]
+    return applicable[-1]
 
 
 def _changes(files: Sources, edits: Mapping[str, Sequence[Edit | Opening]]) -> list[FileChange]:
-    """What all edits make of the files; NoCureError where they cannot stand together."""
-    inside = {path: [one for one in each if isinstance(one, Edit)] for path, each in edits.items()}
-    made = []
-    # Files that only begin otherwise come last.
+    """Return the changed files; NoCureError where edits cannot be combined."""
+    inside = {path: [edit for edit in parts if isinstance(edit, Edit)] for path, parts in edits.items()}
+    changes = []
+    # Files that only get lines at their start come last.
     for path in sorted(edits, key=lambda path: not inside[path]):
-        own = files.of(path)
-        change = own.changed([*inside[path], *opened(own, [one for one in edits[path] if isinstance(one, Opening)])])
+        file = files.of(path)
+        change = file.changed([*inside[path], *opened(file, [one for one in edits[path] if isinstance(one, Opening)])])
         if change.before != change.after:
-            made.append(change)
-    return made
+            changes.append(change)
+    return changes
