@@ -252,7 +252,7 @@ def _seed_around(own: Original, node: ast.expr) -> ast.expr | None:
 
 
 def _number(own: Original, node: ast.AST) -> tuple[str, list[Opening]]:
-    """Return a seed as text, and lines it needs: 0 where a node runs once, else new each time, but alike in all runs."""
+    """Return a seed as text, and lines it needs: 0 for a node reached once, else new each time, alike in all runs."""
     holder = own.source.function_of(node)
     is_loop = loop_around(own.source, node) is not None
     if isinstance(holder, ast.Module) and not is_loop:

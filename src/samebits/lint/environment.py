@@ -1,4 +1,4 @@
-"""Environment variables that matter to the bits of a training, and where code sets them."""
+"""Environment variables that can change the bits of a training, and where code sets them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterator
 
 from samebits.lint.source import Source
 
-# Read when NumPy or torch is loaded.
+# Variables that are read when NumPy or torch is loaded.
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "MKL_CBWR")
 KNOWN = (*THREADS, "PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES")
 
 
 def meant(name: str) -> str:
-    """The variable that is nearly called so; empty where it is one itself, or none is."""
+    """Return the variable that a misspelt name means; empty where the name is right, or is close to none."""
     near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
     return near[0] if near and name not in KNOWN else ""
 
 
 def settings(source: Source) -> Iterator[tuple[str, ast.AST]]:
-    """Names that a file sets, each with the place."""
+    """The names of variables that a file sets, each with the statement or call that does."""
     if not {"environ", "putenv"} & source.words:
         return
     for node in source.every(ast.Assign):

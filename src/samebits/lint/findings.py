@@ -1,4 +1,4 @@
-"""What reading finds, and how likely it is to matter."""
+"""Findings: lines that may not repeat, as far as reading can tell, and how likely each of them matters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 from samebits.lint.source import Source
 
-# What the order of a set, or a hash, can depend on: named as the factors are.
+# The factors on which a hash, or the order of a set, can depend.
 SEED, ADDRESS = "hash-seed", "memory-addresses"
 
-# How likely a use is to be the one that matters: the order becomes numbers, a list, steps of a loop, a rounding error.
+# Weights of uses, the likeliest to matter first: the order becomes numbers, a list, steps of a loop, a rounding error.
 NUMBERS, LISTS, LOOPS, WEAK, SILENT = 40, 30, 20, 10, 0
 
 
@@ -51,7 +51,7 @@ class Finding:
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """All lines that it is about."""
+        """The line of the finding, and the further ones that have the same cure."""
         return (self.line, *self.others)
 
     @classmethod
@@ -64,9 +64,9 @@ class Finding:
         depends_on: frozenset[str] = frozenset(),
         others: Iterable[ast.AST] = (),
     ) -> Finding:
-        """What was found in a file, at the line where something begins."""
+        """Return a finding in a file, at the line on which a node begins."""
         line = _line_of(node)
-        text, further = source.lines[line - 1].strip(), {_line_of(one) for one in others} - {line}
+        text, further = source.lines[line - 1].strip(), {_line_of(other) for other in others} - {line}
         return cls(
             source.path, line, source.qualname(node), text, reason, weight, depends_on, others=tuple(sorted(further))
         )

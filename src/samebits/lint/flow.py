@@ -1,4 +1,4 @@
-"""What every expression of some files may be: read in the order in which it would run, for the rules to ask."""
+"""Data flow: the shape that every expression of some files may have, read in the order in which the code would run."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ from samebits.lint.shapes import (
 )
 from samebits.lint.source import Function, Source, children, dotted, last_name, parameters
 
-# Each reading knows what the one before has learned of functions and classes: with three, what four functions hand on
-# from one to the next was lost, and another line was named. Few files take more than five.
+# Each reading uses what the one before has learned of functions and classes. With three, a value that four functions
+# hand on from one to the next was lost, and a wrong line was named. Few files take more than five.
 READINGS = 8
-# What puts an argument into its object, and which one.
+# Method → position of the argument that it puts into its object.
 _FILLING = {"add": 0, "append": 0, "insert": 1, "setdefault": 1}
 _COMPREHENSIONS = {ast.SetComp: "set", ast.ListComp: "list", ast.GeneratorExp: "list", ast.DictComp: "dict"}
 
 
 class Flow:
-    """What expressions give. Functions and classes go by their names, in whatever file they stand.
+    """The shapes of expressions. Functions and classes are told apart by their names alone, in whatever file they are.
 
-    The sources are read together, again and again, until nothing new is learned; `imported` are what was learned of
-    files before, which are not read again.
+    The sources are read together, again and again, until nothing new is learned. `imported` holds the data flow of
+    other files, which are not read again.
     """
 
     def __init__(self, sources: Sequence[Source], imported: Iterable[Flow] = ()) -> None:
         self.shapes: dict[ast.AST, Shape] = {}
-        # Of names at the top of a file; `f()` is what a function returns, `f(x)` what it is given, `C.x` an attribute.
+        # By name at the top of a file; `f()` is what a function returns, `f(x)` what it is given, `C.x` an attribute.
         self.known: dict[str, Shape] = {}
         self.learned: dict[str, Shape] = {}
         self.signatures: dict[str, list[str]] = {}
         self.bases: dict[str, list[str]] = {}
-        for one in imported:
-            self.signatures |= one.signatures
-            self.bases |= one.bases
-            self.learned = _merged([self.learned, one.learned])
-        taught = self.learned
-        # What names stood for at the end of loops: at their top they may stand for that as well.
+        for flow in imported:
+            self.signatures |= flow.signatures
+            self.bases |= flow.bases
+            self.learned = _merged([self.learned, flow.learned])
+        from_imports = self.learned
+        # The shapes of names at the end of each loop: at the start of its next turn they have these.
         self.ends: dict[ast.AST, dict[str, Shape]] = {}
         for _ in range(READINGS):
-            ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, dict(taught), {}
+            ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, dict(from_imports), {}
             for source in sources:
                 _FileReader(self, source).read()
             if (self.learned, self.ends) == (self.known, ends):
                 break
 
     def of(self, node: ast.AST) -> Shape:
-        """What an expression may be; what is assigned to it, where it is a target."""
+        """Return the shape of an expression; of the target of an assignment, the shape of what is assigned."""
         return self.shapes.get(node, UNKNOWN)
 
     def note(self, node: ast.AST, shape: Shape) -> Shape:
-        """What is looked at twice is either."""
+        """Record the shape of an expression, and return it; an expression that is read twice may have either shape."""
         self.shapes[node] = join(self.shapes[node], shape) if node in self.shapes else shape
         return shape
 
@@ -78,24 +78,24 @@ class Flow:
         self.learned[name] = min(before, value, key=lambda one: one.kind) if is_ordered else join(before, value)
 
     def attribute(self, owner: Shape, name: str) -> Shape:
-        """Of a module, or of a class and the nearest base that has it."""
+        """Return the shape of an attribute of a module, or of a class or the nearest of its bases that has it."""
         if owner.kind == "module":
             return self.known.get(name, UNKNOWN)
         classes = [owner.name] if owner.kind in ("instance", "class") else []
-        for one in classes:
-            if f"{one}.{name}" in self.known:
-                return self.known[f"{one}.{name}"]
-            classes += [base for base in self.bases.get(one, ()) if base not in classes]
+        for cls in classes:
+            if f"{cls}.{name}" in self.known:
+                return self.known[f"{cls}.{name}"]
+            classes += [base for base in self.bases.get(cls, ()) if base not in classes]
         return UNKNOWN
 
     def made_by(self, maker: Shape) -> Shape:
-        """What a function gives that is passed along, as `set` is in `defaultdict(set)`."""
+        """Return the shape of what a function returns that is passed as a value, as `set` is in `defaultdict(set)`."""
         return maker.of[0] if maker.kind == "maker" else self.known.get(f"{maker.name}()", UNKNOWN)
 
 
 @dataclass
 class _Scope:
-    """A module, a class or a function."""
+    """The names of a module, a class or a function."""
 
     parent: _Scope | None = None
     names: dict[str, Shape] = field(default_factory=dict)  # also of attributes of names: `a.b`
@@ -103,7 +103,7 @@ class _Scope:
     returned: list[Shape] = field(default_factory=list)
 
     def home(self, name: str) -> _Scope | None:
-        """The scope in which a name is found from here."""
+        """Return the scope in which a name is found, this one or one around it; None where it is in none."""
         scope: _Scope | None = self
         while scope is not None and name not in scope.names:
             scope = scope.parent
@@ -111,7 +111,7 @@ class _Scope:
 
 
 class _FileReader:
-    """Reads one file; functions are read after the scope in which they are defined."""
+    """The reader of one file. It reads functions after the scope in which they are defined."""
 
     def __init__(self, flow: Flow, source: Source) -> None:
         self.flow, self.source = flow, source
@@ -140,26 +140,26 @@ class _FileReader:
     # ---- definitions
 
     def define_function(self, node: Function) -> None:
-        """Note a function; its body is read later."""
+        """Record a function; its body is read later."""
         scope, name = self.scope, self.source.qualname(node)
         for parameter, default in parameters(node.args):
             if default is not None:
                 self.flow.learn(f"{name}({parameter.arg})", self.value(default))
         self.flow.signatures[name] = [parameter.arg for parameter, _ in parameters(node.args)]
-        own, is_property = Shape("function", name=name), _decorators(node) & {"property", "cached_property"}
-        scope.names[node.name] = self.flow.made_by(own) if is_property else own
+        shape, is_property = Shape("function", name=name), _decorators(node) & {"property", "cached_property"}
+        scope.names[node.name] = self.flow.made_by(shape) if is_property else shape
         # Methods do not see the names of their class.
         self.waiting[node] = _Scope(scope.parent if self.is_in_class(node) else scope)
 
     def define_class(self, node: ast.ClassDef) -> None:
         scope, name = _Scope(self.scope), self.source.qualname(node)
         bases = [self.value(base) for base in node.bases]
-        own = self.flow.bases[name] = [base.name for base in bases if base.kind == "class"]
+        classes = self.flow.bases[name] = [base.name for base in bases if base.kind == "class"]
         self.body(scope, node.body)
         for attribute, value in scope.names.items():
-            # What an Enum makes of its numbers hashes by their names.
-            is_made_over = len(own) < len(bases) and value in (INT, NUMBER)
-            self.flow.learn(f"{name}.{attribute}", PLAIN if is_made_over else value)
+            # With an unknown base, which may be Enum, a number may become a member, which hashes by its name.
+            may_be_member = len(classes) < len(bases) and value in (INT, NUMBER)
+            self.flow.learn(f"{name}.{attribute}", PLAIN if may_be_member else value)
         self.scope.names[node.name] = Shape("class", name=name)
 
     def function(self, node: Function, scope: _Scope) -> None:
@@ -181,15 +181,15 @@ class _FileReader:
 
     def promised(self, annotation: ast.expr | None) -> Shape:
         def named(name: str) -> Shape | None:
-            own = self.lookup(name)
-            return Shape("instance", name=own.name) if own and own.kind == "class" else None
+            shape = self.lookup(name)
+            return Shape("instance", name=shape.name) if shape and shape.kind == "class" else None
 
         return promised(annotation, named)
 
     # ---- statements
 
     def statement(self, node: Any) -> None:
-        """Do what a statement does to what is known of names."""
+        """Update the shapes of names as a statement changes them."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.define_function(node)
@@ -229,7 +229,7 @@ class _FileReader:
                 self.parts(node)
 
     def parts(self, node: ast.AST) -> None:
-        """Read what something is made of, as in `with`, or an expression that stands by itself."""
+        """Read the parts of a node, such as a `with` statement or an expression that stands by itself."""
         for child in children(node):
             if isinstance(child, ast.expr):
                 self.value(child)
@@ -243,7 +243,7 @@ class _FileReader:
             self.statement(statement)
 
     def branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> None:
-        """Each body from the same start; what follows knows the outcomes of those that do not leave."""
+        """Read each body from the same start; below, names have the shapes of any body that is not left early."""
         before, outcomes = self.scope.names, list[dict[str, Shape]]()
         for body in bodies:
             self.scope.names = dict(before)
@@ -262,7 +262,7 @@ class _FileReader:
     # ---- names
 
     def lookup(self, name: str) -> Shape | None:
-        """What a name stands for, or an attribute of a name as `dotted` writes it."""
+        """Return the shape of a name, or of an attribute of a name as `dotted` writes it; None where it is unknown."""
         home = self.scope.home(name)
         return home.names[name] if home is not None else None
 
@@ -289,7 +289,7 @@ class _FileReader:
                     self.assign(element, value.of[position] if is_paired else value.member)
 
     def grow(self, place: ast.expr, member: Shape) -> None:
-        """Note a member that is put into a container."""
+        """Record a member that is put into a container."""
         value = self.value(place)
         if value.kind not in ("set", "list", "dict"):
             return
@@ -306,7 +306,7 @@ class _FileReader:
     # ---- expressions
 
     def value(self, node: ast.expr | None) -> Shape:
-        """What an expression gives."""
+        """Read an expression, and return its shape."""
         return UNKNOWN if node is None else self.flow.note(node, self._value(node))
 
     def _value(self, node: ast.expr) -> Shape:
@@ -342,7 +342,7 @@ class _FileReader:
                 return container("dict", UNKNOWN if None in node.keys else uniform(values))
             case ast.Set() | ast.List() | ast.Tuple():
                 values = [self.value(element) for element in node.elts]
-                if isinstance(node, ast.Tuple) and not any(isinstance(one, ast.Starred) for one in node.elts):
+                if isinstance(node, ast.Tuple) and not any(isinstance(element, ast.Starred) for element in node.elts):
                     return container("tuple", *values)
                 return container("set" if isinstance(node, ast.Set) else "list", joined(values))
             case ast.BinOp():
@@ -360,20 +360,20 @@ class _FileReader:
         return INT if isinstance(node, ast.Compare) else PLAIN if isinstance(node, ast.JoinedStr) else UNKNOWN
 
     def enclosed(self, node: ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> Shape:
-        """What has names of its own: a function that makes something, or a container."""
+        """Return the shape of an expression that has names of its own: a lambda, or a comprehension."""
         saved, self.scope.names = self.scope.names, dict(self.scope.names)
         if isinstance(node, ast.Lambda):
             self.scope.names |= {parameter.arg: UNKNOWN for parameter, _ in parameters(node.args)}
-            made = container("maker", self.value(node.body))
+            shape = container("maker", self.value(node.body))
         else:
             for generator in node.generators:
                 self.assign(generator.target, self.value(generator.iter).member)
                 for condition in generator.ifs:
                     self.value(condition)
             parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            made = container(_COMPREHENSIONS[type(node)], [self.value(part) for part in parts][-1])
+            shape = container(_COMPREHENSIONS[type(node)], [self.value(part) for part in parts][-1])
         self.scope.names = saved
-        return made
+        return shape
 
     def call(self, node: ast.Call) -> Shape:
         target, values = self.value(node.func), [self.value(argument) for argument in node.args]
@@ -391,15 +391,15 @@ class _FileReader:
         self, node: ast.Call, target: Shape, values: Sequence[Shape], keywords: dict[str | None, Shape]
     ) -> Shape:
         is_class = target.kind == "class"
-        own = self.flow.attribute(target, "__init__").name if is_class else target.name
+        function = self.flow.attribute(target, "__init__").name if is_class else target.name
         is_bound = isinstance(node.func, ast.Attribute) and self.flow.of(node.func.value).kind == "instance"
-        names = self.flow.signatures.get(own, [])[is_class or is_bound :]  # the first one is `self`
+        names = self.flow.signatures.get(function, [])[is_class or is_bound :]  # the first one is `self`
         for name, value in [*zip(names, values, strict=False), *keywords.items()]:
-            self.flow.learn(f"{own}({name})", value)
+            self.flow.learn(f"{function}({name})", value)
         return Shape("instance", name=target.name) if is_class else self.flow.made_by(target)
 
     def fill(self, function: ast.Attribute, values: Sequence[Shape]) -> None:
-        """Note what a method puts into its object."""
+        """Record what a method puts into its object."""
         owner, name = self.flow.of(function.value), function.attr
         position = _FILLING.get(name)
         if position is not None and position < len(values):
@@ -416,6 +416,6 @@ def _merged(outcomes: Sequence[dict[str, Shape]]) -> dict[str, Shape]:
     merged: dict[str, Shape] = {}
     for names in outcomes:
         for name, value in names.items():
-            known = merged.get(name, NEVER)
-            merged[name] = value if known is NEVER or known is value else join(known, value)
+            before = merged.get(name, NEVER)
+            merged[name] = value if before is NEVER or before is value else join(before, value)
     return merged

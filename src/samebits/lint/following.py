@@ -1,4 +1,4 @@
-"""What becomes of things that have no order: followed through names, attributes, loops and functions."""
+"""Follows things without an order through names, attributes, loops and functions, to the uses of their order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from samebits.lint.hash_order import is_numbering
 from samebits.lint.project import Project, class_around, parts_of
 from samebits.lint.source import Function, Source, dotted, last_name, parameters, walk
 
-# What gives back the members of a list in its order.
+# Functions that return the members of a list in its order.
 _KEEPING = {"list", "tuple", "iter", "tqdm", "enumerate", "reversed", "map", "filter", "cycle", "chain", "array", "run"}
-# What makes data of a list, or deals its members out by their places.
+# Functions that make data of a list, or choose members by their positions → what happens to the list.
 _SINKS = {
     **dict.fromkeys(["random_split", "train_test_split", "Subset", "ConcatDataset", "DataLoader"], "split or batched"),
     **dict.fromkeys(["shuffle", "permutation", "sample", "choice", "choices"], "drawn from by place"),
@@ -21,17 +21,17 @@ _SINKS = {
 _FILLING = {"append": 0, "extend": 0, "insert": 1}
 
 
-# What has no order: files of a folder, which have one on one disk; members of a set; results as they are done.
+# Things without an order: files of a folder (in order only on one disk), members of a set, results as they are done.
 Kind = Literal["listing", "set", "done"]
 
 
 class Use(NamedTuple):
-    """What the order is used for.
+    """A use of the order of things that have none.
 
     Attributes:
         kind: order, slice (dealt out by a step) or zip.
-        how: as a clause that follows "that".
-        call: of a zip.
+        how: what is done with the things, as a clause that follows "that".
+        call: the call of zip(); None for other uses.
     """
 
     kind: str
@@ -40,45 +40,45 @@ class Use(NamedTuple):
 
 
 class Following:
-    """Where things of no order go in some files."""
+    """Finds where the files of a project use the order of things that have none."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
 
     def uses(self, source: Source, node: ast.AST, of: Kind = "listing") -> list[Use]:
-        """What the order of an expression is used for, the worst first."""
-        found = [use for place, one in self.nodes(source, node) if (use := self.use(place, one, of))]
-        return sorted(found, key=lambda use: use.kind, reverse=True)
+        """Return what the order of an expression is used for, the worst first."""
+        uses = [use for file, holder in self.nodes(source, node) if (use := self.use(file, holder, of))]
+        return sorted(uses, key=lambda use: use.kind, reverse=True)
 
     def later_uses(self, source: Source, target: ast.AST, after: ast.AST, of: Kind) -> list[Use]:
-        """The same of a list that a statement has filled."""
-        return [use for place, node in self.mentions(source, target, after) for use in self.uses(place, node, of)]
+        """Return what the order of a list is used for after a statement that fills it."""
+        return [use for file, node in self.mentions(source, target, after) for use in self.uses(file, node, of)]
 
     def nodes(self, source: Source, node: ast.AST) -> Iterator[tuple[Source, ast.AST]]:
-        """Every expression that holds it, or something in its order."""
+        """An expression and all that hold the same things, or something in their order, each with its file."""
         waiting, seen = [(source, node)], set[ast.AST]()
         while waiting and len(seen) < 200:
-            here, one = waiting.pop()
-            if one not in seen:
-                seen.add(one)
-                yield here, one
-                waiting += self.next(here, one)
+            file, holder = waiting.pop()
+            if holder not in seen:
+                seen.add(holder)
+                yield file, holder
+                waiting += self.next(file, holder)
 
     def next(self, source: Source, node: ast.AST) -> list[tuple[Source, ast.AST]]:
-        """What holds it where it stands."""
+        """Return the expressions to which an expression passes its things on in one step, each with its file."""
         parent = source.parents[node]
         match parent:
             case ast.Call() if node in parent.args and last_name(parent.func) in _KEEPING:
                 return [(source, parent)]
             case ast.comprehension():
-                made = source.parents[parent]
-                return [(source, made)] if isinstance(made, ast.ListComp | ast.GeneratorExp) else []
+                outer = source.parents[parent]
+                return [(source, outer)] if isinstance(outer, ast.ListComp | ast.GeneratorExp) else []
             case ast.ListComp() if node is parent.elt:
                 return [(source, parent)]
             case ast.Dict():
                 return [(source, parent)]
-            case ast.Call() if node in parent.args and (found := self.own(source, parent.func)):
-                return self.given(*found, parent, node)
+            case ast.Call() if node in parent.args and (callee := self.own(source, parent.func)):
+                return self.given(*callee, parent, node)
             case ast.Await() | ast.BinOp() | ast.IfExp() | ast.BoolOp() | ast.Starred() | ast.List():
                 return [(source, parent)]
             case ast.Subscript(slice=ast.Slice()):
@@ -88,60 +88,60 @@ class Following:
             case ast.Call(func=ast.Name(id="zip")) if isinstance(node, ast.Starred):
                 return [(source, parent)]
             case ast.Assign(targets=[ast.Tuple(elts=targets)]):
-                return [found for target in targets for found in self.mentions(source, target, parent)]
+                return [mention for target in targets for mention in self.mentions(source, target, parent)]
             case ast.Assign(targets=[target]) | ast.AugAssign(target=target) | ast.AnnAssign(target=target):
                 return self.mentions(source, target, parent)
             case ast.For(body=body) if node is parent.iter:
-                return [found for target in _filled(body) for found in self.mentions(source, target, parent)]
+                return [mention for target in _filled(body) for mention in self.mentions(source, target, parent)]
             case ast.Call(func=ast.Attribute(attr=name)) if node in parent.args and name in _FILLING:
                 return self.mentions(source, parent.func.value, parent)  # type: ignore[attr-defined]
             case ast.Return():
                 function = source.function_of(node)
                 name = function.name if isinstance(function, Function) else ""
-                # Of methods of one name it is not known whose is called.
+                # Where several methods have one name, it is not known which of them is called.
                 is_alone = len(self.project.functions[name]) == 1
                 is_plain = not is_alone and class_around(source, function) is None
                 return [
-                    (one, call)
-                    for one in (self.project.sources if is_alone or is_plain else ())
-                    if is_alone or self.project.function(one, name) == (source, function)
-                    for call in one.methods[name]
+                    (file, call)
+                    for file in (self.project.sources if is_alone or is_plain else ())
+                    if is_alone or self.project.function(file, name) == (source, function)
+                    for call in file.methods[name]
                 ]
         return []
 
     def own(self, source: Source, function: ast.expr) -> tuple[Source, Function] | None:
-        """The function of these files that is called: by its name, or as a method of its own object."""
+        """Return the function of these files that is called by its plain name, or as a method of `self`; else None."""
         is_plain = isinstance(function, ast.Name) or dotted(function).startswith("self.")
         return self.project.function(source, last_name(function)) if is_plain else None
 
     def given(self, source: Source, function: Function, call: ast.Call, node: ast.AST) -> list[tuple[Source, ast.AST]]:
-        """Where a function reads the parameter that it is given."""
+        """Return the mentions, in a function, of the parameter to which a call passes a node; none if it is sorted."""
         names = [argument.arg for argument, _ in parameters(function.args)]
         is_method = names[:1] in (["self"], ["cls"])
-        place = call.args.index(node) + is_method  # type: ignore[arg-type]
-        if place >= len(names):
+        position = call.args.index(node) + is_method  # type: ignore[arg-type]
+        if position >= len(names):
             return []
-        own = [one for one in source.named[names[place]] if source.function_of(one) is function]
-        return [] if any(_sorts(source, one) for one in own) else [(source, one) for one in own]
+        reads = [mention for mention in source.named[names[position]] if source.function_of(mention) is function]
+        return [] if any(_sorts(source, read) for read in reads) else [(source, read) for read in reads]
 
     def mentions(self, source: Source, target: ast.AST, after: ast.AST) -> list[tuple[Source, ast.AST]]:
-        """Where a name is read later on in its function; of an attribute of self, anywhere in its class."""
+        """Return where a name is read later in its function, or an attribute of self in its class; none if sorted."""
         name, here, holder = dotted(target), source.function_of(after), class_around(source, after)
         end = (after.end_lineno or 0, after.end_col_offset or 0)  # type: ignore[attr-defined]
-        own = [node for node in source.mentions(name) if isinstance(node.ctx, ast.Load)]
+        reads = [node for node in source.mentions(name) if isinstance(node.ctx, ast.Load)]
         if name.startswith("self."):
-            own = [node for node in own if class_around(source, node) is holder]
+            reads = [node for node in reads if class_around(source, node) is holder]
         else:
             near = [node for node in source.mentions(name) if source.function_of(node) is here]
             later = [node for node in near if (node.lineno, node.col_offset) >= end]
-            # From where the name stands for something else, it holds this no more.
+            # Below the statement that assigns the name anew, it no longer holds these things.
             stored = [node for node in later if isinstance(node.ctx, ast.Store)][:1]
             ends = [one.end_lineno or 0 for node in stored for one in source.around(node) if isinstance(one, ast.stmt)]
-            own = [node for node in later if node in own and not (ends and node.lineno > ends[0])]
-        return [] if any(_sorts(source, node) for node in own) else [(source, node) for node in own]
+            reads = [node for node in later if node in reads and not (ends and node.lineno > ends[0])]
+        return [] if any(_sorts(source, node) for node in reads) else [(source, node) for node in reads]
 
     def use(self, source: Source, node: ast.AST, of: Kind) -> Use | None:
-        """What the order of an expression is used for, if that matters."""
+        """Return what the code right around an expression uses its order for; None where that does not matter."""
         parent, holder = source.parents[node], class_around(source, node)
         match parent:
             case ast.Call() if node in parent.args or node in [keyword.value for keyword in parent.keywords]:
@@ -149,11 +149,11 @@ class Following:
                 if name == "zip" and of == "listing":
                     return Use("zip", "is paired with another one by zip()", parent)
                 if name == "zip" and of == "set":
-                    first, *others = (_gone_over(source, one) for one in parent.args)
-                    is_shared = any(first & one for one in others)  # all are in one order
+                    first, *others = (_gone_over(source, arg) for arg in parent.args)
+                    is_shared = any(first & other for other in others)  # of one set, so in the same order
                     return None if is_shared else Use("order", "is paired by its places")
                 if name == "tensor" and of == "set" and not (isinstance(node, ast.ListComp) and _computes(node)):
-                    return None  # what a tensor can be made of are numbers, which hash alike everywhere
+                    return None  # a tensor is made of numbers, which have the same hashes everywhere
                 if name in ("save", "dump", "to_csv") and of != "listing" and isinstance(parent.func, ast.Attribute):
                     return Use("order", f"is saved by {name}()")
                 if name in _SINKS or name.endswith("Dataset"):
@@ -161,13 +161,13 @@ class Following:
                 if name == "enumerate" and of == "set" and isinstance(source.parents[parent], ast.For):
                     return Use("order", "is numbered")
                 if name == "enumerate" and isinstance(source.parents[parent], ast.comprehension):
-                    made = source.parents[source.parents[parent]]
-                    return Use("order", "is numbered") if isinstance(made, ast.DictComp) else None
+                    outer = source.parents[source.parents[parent]]
+                    return Use("order", "is numbered") if isinstance(outer, ast.DictComp) else None
             case ast.Subscript(slice=ast.Slice(lower=lower, upper=upper, step=step)):
                 if step is not None and lower is not None:
                     return Use("slice", "is dealt out by a step")
-                ends = [one for one in (lower, upper) if one is not None]
-                if ends and not all(isinstance(one, ast.Constant) for one in ends):
+                ends = [end for end in (lower, upper) if end is not None]
+                if ends and not all(isinstance(end, ast.Constant) for end in ends):
                     return Use("order", "is split by place")
             case ast.Subscript(value=value, slice=index) if value is node:
                 if isinstance(index, ast.Constant | ast.UnaryOp):
@@ -179,7 +179,7 @@ class Following:
             case ast.For(body=body) if node is parent.iter and is_numbering(body):
                 return Use("order", "is numbered")
             case ast.For(body=body) if node is parent.iter:
-                names = {last_name(one.func) for each in body for one in walk(each) if isinstance(one, ast.Call)}
+                names = {last_name(part.func) for each in body for part in walk(each) if isinstance(part, ast.Call)}
                 if {"backward", "step"} <= names:
                     return Use("order", "is what a loop trains on")
                 if of == "done" and names & {"write", "writerow"}:
@@ -188,7 +188,7 @@ class Following:
 
 
 def _gone_over(source: Source, node: ast.expr) -> set[str]:
-    """What it is called, and what the lists that it is made of go over."""
+    """Return the names of an expression and of what the comprehensions that it is made of iterate over."""
     loops = [part.iter for part in parts_of(source, node) if isinstance(part, ast.comprehension)]
     return {*map(dotted, (node, *loops))} - {""}
 
@@ -198,7 +198,7 @@ def _computes(node: ast.ListComp) -> bool:
 
 
 def _filled(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The lists that a loop fills."""
+    """The lists that the body of a loop fills."""
     for statement in body:
         for node in walk(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLING:
