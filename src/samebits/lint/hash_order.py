@@ -1,9 +1,9 @@
-"""Lines that let the hash seed or addresses in: the order of a set is used, `hash()` is called, or `id()` orders.
+"""Lines where the hash seed or addresses enter: the order of a set is used, `hash()` is called, or `id()` orders.
 
-Reading a set leaves no trace at run time, so once such a factor is known to matter, only the source can say where.
-A set whose members may be strings has an order that changes from run to run. What does not care about order (`sorted`,
-`len`, another set) is passed by in silence, and so are sets of numbers, whose hashes have no seed. Strings hash by the
-seed, parameters and modules by their addresses, and what is not known may do either.
+Iterating over a set leaves no trace at run time: where such a factor is known to matter, only the source can tell the
+line. The order of a set that may hold strings changes from run to run. A use that ignores the order (`sorted`, `len`,
+another set) is not reported, and neither are sets of numbers, whose hashes have no seed. Strings hash by the seed,
+parameters and modules by their addresses, and values of unknown type may do either.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from samebits.lint.flow import Flow
 from samebits.lint.shapes import ADDRESSED, INT, UNKNOWN
 from samebits.lint.source import Source, dotted, last_name, read_sources, walk
 
-# These do not see the order of what they are given, or show it to people only.
+# Functions that ignore the order of their arguments, or only show it to people.
 _BLIND_BUILTINS = {"sorted", "set", "frozenset", "len", "min", "max", "any", "all", "bool", "print"}
 _LOGGING = {"debug", "info", "warning", "warn", "error", "exception"}
 _SET_CHANGES = {"add", "discard", "remove", "update", "difference_update", "intersection_update"}
@@ -28,9 +28,9 @@ _BLIND |= {"isdisjoint", "issubset", "issuperset", "fsum", "isin", "nlargest", "
 _BLIND_IN_NUMPY = {"np.unique", "np.sort", "numpy.unique", "numpy.sort"}
 CHOOSING = {"sorted", "min", "max", "nlargest", "nsmallest"}  # blind, unless a key lets members tie
 _TOTAL_KEYS = {"str", "repr", "int", "float", "ord", "fspath", "index"}
-# These give back what they are given.
+# Functions that return their argument.
 _KEEPING = {"copy", "deepcopy", "tqdm", "track"}
-# These see the order. What comes out of them can still be levelled, as in `sorted(list(words))`, unless it is ranked.
+# Function that depends on order → weight. A call around it may undo that, as in `sorted(list(words))`, unless it ranks.
 ORDERING = {
     **dict.fromkeys(["list", "tuple", "enumerate", "zip", "zip_longest"], NUMBERS),
     **dict.fromkeys(["accumulate", "combinations", "deque", "extend", "fromiter", "islice", "permutations"], LISTS),
@@ -39,64 +39,64 @@ ORDERING = {
     **dict.fromkeys(["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector"], NUMBERS),
     **dict.fromkeys(["str", "repr", "sum", *CHOOSING], WEAK),
 }
-# What is put into these comes out in the order of its first members that differ.
+# Functions that order what is put into them by its value; tuples go by their first members that differ.
 HEAPS = {"heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right", "put", "put_nowait"}
 _RANKING = {"enumerate", "zip", "zip_longest", "islice"}
 _RANKING |= {"accumulate", "combinations", "permutations", "cycle", "reduce"}
 _COMPREHENSIONS = {ast.SetComp: SILENT, ast.ListComp: LISTS, ast.GeneratorExp: LOOPS, ast.DictComp: LOOPS}
-# What may use an order, besides the name `hash`.
+# Nodes that may use an order or an address; so may the name `hash`.
 _USING = (ast.For, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.YieldFrom, ast.Starred)
 _USING += (ast.Tuple, ast.List, ast.AugAssign, ast.BinOp, ast.Compare, ast.Call)  # type: ignore[assignment]
 _ADDRESS = frozenset({ADDRESS})
 
-# Where, why, how likely it matters, and what it depends on.
+# The node of a use, the reason, its weight, and the factors on which it depends.
 _Use = tuple[ast.AST, str, int, frozenset[str]]
 
 
 def find_hash_order(paths: Iterable[str | Path]) -> list[Finding]:
-    """Lines that depend on hashes or addresses, the likeliest first, then by path and line; one finding a line.
+    """Return lines that depend on hashes or addresses, likeliest first, then by path and line; one finding a line.
 
-    What cannot be read or parsed is skipped. Files that import each other are best given together.
+    Files that cannot be read or parsed are skipped. Files that import each other are best given together.
     """
     sources = read_sources(paths)
     flow, best = Flow(sources), dict[tuple[str, int], Finding]()
-    found = [one for source in sources for _, one in uses_in(source, flow)]
-    for one in sorted(found, key=lambda finding: (-finding.weight, finding.path, finding.line)):
-        best.setdefault((one.path, one.line), one)
+    findings = [finding for source in sources for _, finding in uses_in(source, flow)]
+    for finding in sorted(findings, key=lambda finding: (-finding.weight, finding.path, finding.line)):
+        best.setdefault((finding.path, finding.line), finding)
     return [*best.values()]
 
 
 def uses_in(source: Source, flow: Flow) -> Iterator[tuple[ast.AST, Finding]]:
-    """Every use of such an order in a file that may matter to somebody, with the place."""
+    """The uses of orders, hashes and addresses in a file that may matter, each with its node."""
     uses = _Uses(source, flow)
     for node in (*source.named["hash"], *source.every(*_USING)):
-        for place, reason, weight, depends_on in uses.at(node):
+        for user, reason, weight, depends_on in uses.at(node):
             if weight > SILENT and depends_on:
-                yield place, Finding.at(source, place, reason, weight, depends_on)
+                yield user, Finding.at(source, user, reason, weight, depends_on)
 
 
 def taken_by(node: ast.AST) -> Sequence[ast.expr]:
-    """What a statement or an expression takes the members of, in their order."""
+    """Return the expressions whose members a node takes in their order."""
     match node:
-        case ast.For(iter=one) | ast.AsyncFor(iter=one) | ast.comprehension(iter=one):
-            return [one]
-        case ast.Starred(value=one) | ast.YieldFrom(value=one) | ast.AugAssign(value=one):
-            return [one]
-        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=one):
-            return [one]
-        case ast.Call(args=given) if last_name(node.func) in {*ORDERING, "reversed", "array", "tensor"}:
-            return given
+        case ast.For(iter=taken) | ast.AsyncFor(iter=taken) | ast.comprehension(iter=taken):
+            return [taken]
+        case ast.Starred(value=taken) | ast.YieldFrom(value=taken) | ast.AugAssign(value=taken):
+            return [taken]
+        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=taken):
+            return [taken]
+        case ast.Call(args=args) if last_name(node.func) in {*ORDERING, "reversed", "array", "tensor"}:
+            return args
     return []
 
 
 class _Uses:
-    """Where a file uses the order of sets, hashes and addresses."""
+    """The uses of the order of sets, of hashes and of addresses in a file."""
 
     def __init__(self, source: Source, flow: Flow) -> None:
         self.source, self.flow = source, flow
 
     def at(self, node: ast.AST) -> Iterator[_Use]:
-        """What one statement or expression uses."""
+        """The uses by one statement or expression itself."""
         of = self.flow.of
         match node:
             case ast.For() | ast.AsyncFor():
@@ -134,9 +134,9 @@ class _Uses:
         name, of = self.known_name(node), self.flow.of
         order = frozenset[str]().union(*(of(argument).order_depends_on for argument in node.args))
         if name in ("hash", "__hash__") and not self.source.qualname(node).endswith("__hash__"):
-            # A class may well ask for the hash of a string to say what its own is.
+            # The `__hash__` of a class may well hash a string, so it is left out.
             hashed = [node.func.value] if isinstance(node.func, ast.Attribute) else node.args
-            depends_on = frozenset[str]().union(*(of(one).hash_depends_on for one in hashed))
+            depends_on = frozenset[str]().union(*(of(value).hash_depends_on for value in hashed))
             yield node, "depends on hash()", NUMBERS, depends_on
         elif name in ORDERING:
             reason = {"sum": "sums over a set"}.get(name, f"orders a set with {name}()")
@@ -154,25 +154,25 @@ class _Uses:
     # ---- what is called
 
     def is_builtin(self, node: ast.expr) -> bool:
-        """Whether a name is the builtin, not redefined."""
+        """Whether a name stands for the builtin, and is not redefined."""
         shape = self.flow.of(node)
         return shape.kind == "maker" and bool(shape.name)
 
     def known_name(self, node: ast.Call) -> str:
-        """The name of a function that is not redefined, else nothing."""
+        """Return the name by which a called function is known; empty where a file redefines it, or a method has it."""
         name, shape = last_name(node.func), self.flow.of(node.func)
         if shape.kind in ("function", "class"):
             return ""
         if isinstance(node.func, ast.Name):
-            # Some other `map`.
+            # A redefined builtin, such as some other `map`.
             return "" if name in vars(builtins) and not self.is_builtin(node.func) else name
         if dotted(node.func) in _BLIND_IN_NUMPY or (name == "update" and self.is_set(node.func)):
             return "set"
-        # Hardly any method is like its namesake, but `pool.map` is.
+        # Hardly a method does what the builtin of its name does, but `pool.map` does.
         return "" if name in vars(builtins) and name != "map" else name
 
     def is_set(self, function: ast.expr) -> bool:
-        """Whether a method is one of a set."""
+        """Whether a function is a method of a set."""
         return isinstance(function, ast.Attribute) and self.flow.of(function.value).kind == "set"
 
     def gives_address(self, function: ast.expr) -> bool:
@@ -184,15 +184,15 @@ class _Uses:
         parent = self.source.parents[node]
         return isinstance(parent, ast.Call) and self.known_name(parent) == "sum"
 
-    # ---- whether the order matters to anybody
+    # ---- whether the order matters
 
     def matters(self, node: ast.AST) -> int:
-        """How much the order of what an expression gives matters to what stands around it."""
+        """Return the weight that the order of an expression's members has for the code around it."""
         parent = self.source.parents[node]
         match parent:
             case ast.comprehension():
-                made = self.source.parents[parent]
-                return min(self.matters(made), _COMPREHENSIONS[type(made)])
+                outer = self.source.parents[parent]
+                return min(self.matters(outer), _COMPREHENSIONS[type(outer)])
             case ast.Set():
                 return SILENT
             case ast.List() | ast.Tuple():
@@ -212,21 +212,21 @@ class _Uses:
         return NUMBERS
 
     def matters_to(self, call: ast.Call) -> int:
-        """How much a function cares for the order of its arguments."""
+        """Return the weight that the order of a call's arguments has for the called function."""
         name = self.known_name(call)
         if isinstance(self.source.parents[call], ast.Raise):
             return SILENT
         if name in CHOOSING and _may_tie(call):
             return min(self.matters(call), WEAK) if name == "sorted" else WEAK
         if name in _BLIND or (name == "sum" and self.flow.of(call.args[0]).member == INT):
-            return SILENT  # integers add up to the same, floats round in another way in another order
+            return SILENT  # integers add up to the same in every order, floats are rounded differently in each
         if name == "sum":
             return WEAK
         is_passed_on = name in _KEEPING or (name in ORDERING and name not in _RANKING)
         return self.matters(call) if is_passed_on else NUMBERS
 
     def is_blind(self, node: ast.stmt) -> bool:
-        """Whether a statement in a loop does the same in any order: fills sets, counts, checks."""
+        """Whether a statement in a loop has the same effect in every order: fills sets, counts, checks."""
         match node:
             case (
                 ast.Pass()
@@ -251,12 +251,12 @@ class _Uses:
 
 
 def _members(node: ast.expr) -> list[ast.expr]:
-    """Those of a tuple that is written out, else the expression itself."""
+    """Return the members of a tuple that is written out, else the expression itself."""
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _may_tie(node: ast.Call) -> bool:
-    """Whether a call sorts by a key that two members of a set may share."""
+    """Whether a call orders by a key that two members of a set may share."""
     keys = [keyword.value for keyword in node.keywords if keyword.arg == "key"]
     if keys and isinstance(keys[0], ast.Lambda):
         names = {argument.arg for argument in keys[0].args.args}
@@ -265,7 +265,7 @@ def _may_tie(node: ast.Call) -> bool:
 
 
 def is_numbering(body: Sequence[ast.stmt]) -> bool:
-    """Whether a loop body deals out numbers: `ids[word] = len(ids)`, or stores under a counter."""
+    """Whether a loop body numbers things: `ids[word] = len(ids)`, or `ids[word] = number` with a counter."""
     nodes = [node for statement in body for node in walk(statement)]
     counters = {dotted(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
     for node in nodes:
@@ -281,7 +281,7 @@ def is_numbering(body: Sequence[ast.stmt]) -> bool:
 
 
 def is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
-    """Whether, after a statement, nothing looks at the order of a list before it is sorted, if ever."""
+    """Whether a list is sorted after a statement, before anything else depends on its order, or nothing ever does."""
     end, here = (after.end_lineno or 0, after.end_col_offset or 0), source.function_of(after)
     mentions = source.mentions(name)
     nearby = [node for node in mentions if source.function_of(node) is here]
@@ -293,7 +293,7 @@ def is_sorted_later(source: Source, name: str, after: ast.stmt) -> bool:
 
 
 def _use_of(source: Source, mention: ast.expr) -> str:
-    """Whether the place where a list is mentioned sorts it, is blind to its order, or neither."""
+    """Return `sorts` where a mention of a list sorts it, `blind` where its order does not matter, else `other`."""
     parent = source.parents[mention]
     match parent:
         case ast.Attribute(attr="sort"):

@@ -1,4 +1,4 @@
-"""Names of the libraries that trainings use: what draws from a global generator, and what seeds one."""
+"""Names of library functions that trainings use: which draw from a global generator, and which seed one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 ALL = "*"
-# What seeds a global generator, with its library.
+# Function that seeds a global generator → its library.
 SEEDS = {
     **dict.fromkeys(["torch.manual_seed", "torch.random.manual_seed", "torch.set_rng_state"], "torch"),
     **dict.fromkeys(["torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.set_rng_state"], "torch"),
@@ -14,7 +14,7 @@ SEEDS = {
     **dict.fromkeys(["random.seed", "random.setstate"], "random"),
 }
 _HELPERS = re.compile(r"seed|determinis|reproducib|set_rng", re.IGNORECASE)
-# These look like helpers that seed, and seed no global generator. What begins with a dot is a method of an object.
+# Names that look like seeding helpers, but seed no global generator. Those that begin with a dot are methods.
 _NO_HELPERS = re.compile(
     r"^(numpy|np|random|torch)\.|^\.(.*\.)?(manual_seed|seed)(_all)?$|initial_seed|SeedSequence|use_deterministic|get_?seed"
     r"|(is|set)_deterministic|make_seed|derive",
@@ -24,7 +24,7 @@ _NO_HELPERS = re.compile(
 
 @cache
 def is_seed_helper(name: str) -> bool:
-    """Whether a function of that qualified name may seed every generator: by how it is called."""
+    """Whether a function may seed every generator, as far as its qualified name tells."""
     root, last = name.partition(".")[0], name.rpartition(".")[2]
     # The trainers of transformers seed, with 42 unless told otherwise.
     is_trainer = root in ("transformers", "trl", "sentence_transformers") and last.endswith("Trainer")
@@ -46,7 +46,7 @@ rand randn randint randperm normal bernoulli multinomial poisson rand_like randn
 nn.init.normal_ nn.init.uniform_ nn.init.xavier_uniform_ nn.init.xavier_normal_
 nn.init.kaiming_uniform_ nn.init.kaiming_normal_ nn.init.orthogonal_ nn.init.trunc_normal_
 """
-# Modules whose parameters are drawn.
+# Modules whose initial parameters are drawn.
 _LAYERS = """
 Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding EmbeddingBag LSTM GRU RNN
 LSTMCell GRUCell RNNCell MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer
@@ -57,21 +57,21 @@ DRAWS = {
     "torch": [f"torch.{name}" for name in _TORCH.split()] + [f"torch.nn.{name}" for name in _LAYERS.split()],
 }
 GENERATOR_KEYWORDS = {"generator", "random_state", "seed"}
-# Makers of a generator of one's own, and the place of its seed.
+# Function that makes a separate generator → the parameter that takes its seed.
 GENERATORS = {
     "numpy.random.default_rng": "seed",
     "numpy.random.RandomState": "seed",
     "random.Random": "x",
     "torch.Generator": "",
 }
-# What is new in every run.
+# Functions that return something new in every run.
 ENTROPY = {
     *("time.time", "time.time_ns", "time.perf_counter", "time.monotonic", "datetime.datetime.now", "datetime.now"),
     *("os.getpid", "os.urandom", "uuid.uuid1", "uuid.uuid4", "secrets.randbits", "secrets.randbelow"),
     *("secrets.token_bytes", "random.SystemRandom", "torch.seed", "time.clock"),
 }
-# What splits or samples data, which SB111 speaks of: whose generator it draws from, where it comes from, and what must
-# be True for it to draw.
+# Function that splits or samples data (SB111) → the library of the generator that it draws from, the packages that it
+# comes from, and the argument that must be True for it to draw.
 SPLITS = {
     "random_split": ("torch", ("torch",), ""),
     "train_test_split": ("numpy", ("sklearn",), ""),

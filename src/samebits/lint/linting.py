@@ -1,4 +1,4 @@
-"""All rules over all files of some paths."""
+"""Applies the rules to all files of some paths."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from samebits.lint.rule import Rule, all_rules
 from samebits.lint.shares import Group, connected, in_processes, shared_out
 from samebits.lint.source import Source, UnreadableError, parsed, text_of, without_collecting
 
-# Nobody trains there, or nobody wrote it; below a path that was given.
+# Folders that are skipped below a given path: nobody trains there, or nobody wrote what is in them.
 _PASSED_BY = {"tests", "test", "docs", "node_modules", "site-packages", "build", "dist", "__pycache__"}
 _NO_TRAINING = re.compile(r"(setup|conf|conftest|test_\w+|\w+_test|noxfile)\.py")
 _GENERATED = re.compile(r"\A(#.*\n)*#.*(@generated|do not edit)", re.IGNORECASE)
-# So many files are read sooner than a process for them is started.
+# Fewer files than these are read sooner than a process for them is started.
 _WORTH_A_PROCESS = 50
 _IGNORED = re.compile(r"#\s*samebits:\s*ignore\[(?P<codes>[\w\s,]*)\](?P<reason>.*)")
 
 
 @dataclass(frozen=True)
 class LintOptions:
-    """What `[tool.samebits.lint]` and the options of `samebits lint` say.
+    """The settings of `[tool.samebits.lint]`, or the options of `samebits lint`.
 
     Attributes:
-        select: codes of rules, or how they begin; those alone are applied.
-        ignore: codes of rules, or how they begin, that are not applied.
-        exclude: patterns of paths that are passed by.
+        select: codes of rules, or how they begin; only these rules are applied.
+        ignore: codes of rules, or how they begin; these rules are not applied.
+        exclude: patterns of paths that are skipped.
     """
 
     select: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class LintOptions:
     exclude: tuple[str, ...] = ()
 
     def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options by name; those that are left open as they are here."""
+        """Return options by name; those that are not given have the values here."""
         return {name: value or getattr(self, name) for name, value in given.items()}
 
 
@@ -97,15 +97,15 @@ class Linted:
 
 
 def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: int = 1) -> Linted:
-    """What reading finds in files and folders; neither torch nor what is read is imported.
+    """Return what the rules find in files and folders; neither torch nor any of the files is imported.
 
     Args:
-        paths: files are read whatever they are called; of folders, all Python and notebooks but tests and the like.
+        paths: files of any name; of folders, all Python files and notebooks except tests and the like are read.
         options: which rules apply.
-        jobs: how many processes may read files that have nothing to do with one another.
+        jobs: number of processes that may read files which do not import each other.
 
     Raises:
-        UsageError: a path does not exist, or no rule has a code.
+        UsageError: a path does not exist, or no rule has a code that the options name.
     """
     options = options or LintOptions()
     chosen = _chosen(options)
@@ -116,9 +116,9 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: 
             texts[name] = text_of(name)
         except UnreadableError as error:
             unread.append(Unread(name, error.line, error.why))
-    most = min(jobs, len(texts) // _WORTH_A_PROCESS) if sys.platform == "linux" else 1
+    processes = min(jobs, len(texts) // _WORTH_A_PROCESS) if sys.platform == "linux" else 1
     read = functools.partial(_read, [rule.code for rule in chosen])
-    parts = in_processes(read, shared_out(connected(texts), max(1, most)))
+    parts = in_processes(read, shared_out(connected(texts), max(1, processes)))
     findings = sorted((one for part in parts for one in part.findings), key=lambda one: (one.path, one.line, one.rule))
     unread = sorted([*unread, *(one for part in parts for one in part.unread)], key=lambda one: files.index(one.path))
     return Linted(len(files), tuple(findings), sum(part.ignored for part in parts), tuple(unread))
@@ -126,7 +126,7 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: 
 
 @without_collecting()
 def _read(codes: Sequence[str], groups: Iterable[Group]) -> Linted:
-    """What rules find in some files; those of one group know of one another."""
+    """Return what rules find in some files; a rule sees all files of a group together."""
     rules = [rule for rule in all_rules() if rule.code in codes]
     kept, ignored, unread = list[Finding](), 0, list[Unread]()
     for group in groups:
@@ -138,25 +138,25 @@ def _read(codes: Sequence[str], groups: Iterable[Group]) -> Linted:
             except UnreadableError as error:
                 unread.append(Unread(name, error.line, error.why))
         found = {(one.path, one.line, one.rule, one.reason): one for one in _found(rules, Project([*sources.values()]))}
-        own = [one for one in found.values() if not _is_ignored(sources[one.path], one)]
-        kept += [_in_cell(sources[one.path], one) for one in own]
-        ignored += len(found) - len(own)
+        wanted = [finding for finding in found.values() if not _is_ignored(sources[finding.path], finding)]
+        kept += [_in_cell(sources[finding.path], finding) for finding in wanted]
+        ignored += len(found) - len(wanted)
     return Linted(0, tuple(kept), ignored, tuple(unread))
 
 
 def _found(chosen: Iterable[Rule], project: Project) -> Iterator[Finding]:
     for rule in chosen:
         for source in project.sources:
-            for one in rule.find(project, source):
-                yield replace(one, rule=rule.code, level=rule.level)
+            for finding in rule.find(project, source):
+                yield replace(finding, rule=rule.code, level=rule.level)
 
 
 def _chosen(options: LintOptions) -> list[Rule]:
-    known = all_rules()
+    rules = all_rules()
     for code in (*options.select, *options.ignore):
-        if not code or not any(rule.code.startswith(code) for rule in known):
-            raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(rule.code for rule in known)}")
-    selected = [rule for rule in known if rule.code.startswith(options.select)] if options.select else known
+        if not code or not any(rule.code.startswith(code) for rule in rules):
+            raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(rule.code for rule in rules)}")
+    selected = [rule for rule in rules if rule.code.startswith(options.select)] if options.select else rules
     return [rule for rule in selected if not (options.ignore and rule.code.startswith(options.ignore))]
 
 
@@ -166,17 +166,17 @@ def _files(path: Path, exclude: Sequence[str]) -> Iterator[str]:
         return
     if not path.is_dir():
         raise UsageError(f"there is no file or folder {path}", "name files or folders that exist")
-    for folder, below, names in os.walk(path):
-        below[:] = sorted(name for name in below if not _is_passed_by(Path(folder, name), exclude))
+    for folder, subfolders, names in os.walk(path):
+        subfolders[:] = sorted(name for name in subfolders if not _is_passed_by(Path(folder, name), exclude))
         for name in sorted(names):
-            whole = Path(folder, name)
-            if name.endswith((".py", ".ipynb")) and not _NO_TRAINING.fullmatch(name) and not _matches(whole, exclude):
-                yield str(whole)
+            file = Path(folder, name)
+            if name.endswith((".py", ".ipynb")) and not _NO_TRAINING.fullmatch(name) and not _matches(file, exclude):
+                yield str(file)
 
 
 def _is_passed_by(folder: Path, exclude: Sequence[str]) -> bool:
-    is_ours = folder.name in _PASSED_BY or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists()
-    return is_ours or _matches(folder, exclude)
+    is_by_default = folder.name in _PASSED_BY or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists()
+    return is_by_default or _matches(folder, exclude)
 
 
 def _matches(path: Path, patterns: Iterable[str]) -> bool:
@@ -184,11 +184,11 @@ def _matches(path: Path, patterns: Iterable[str]) -> bool:
 
 
 def _is_ignored(source: Source, finding: Finding) -> bool:
-    """Whether a comment at its line, or alone on the one above, names its rule and gives a reason."""
+    """Whether a comment at a finding's line, or alone on the line above, names its rule and gives a reason."""
     above = source.lines[finding.line - 2] if finding.line > 1 else ""
     comments = [source.lines[finding.line - 1], above if above.lstrip().startswith("#") else ""]
-    found = [match for text in comments if (match := _IGNORED.search(text))]
-    return any(finding.rule in re.split(r"[\s,]+", one["codes"]) and one["reason"].strip() for one in found)
+    matches = [match for text in comments if (match := _IGNORED.search(text))]
+    return any(finding.rule in re.split(r"[\s,]+", match["codes"]) and match["reason"].strip() for match in matches)
 
 
 def _in_cell(source: Source, finding: Finding) -> Finding:

@@ -1,4 +1,4 @@
-"""Listings of folders whose order is used."""
+"""Listings of folders whose order is used, though they have none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from samebits.lint.project import Project, value_of
 from samebits.lint.source import Source, last_name, owner_of, walk
 
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
-# What is called so has a method `glob`; file systems of other libraries have one, too, which sorts.
+# The `glob` of objects with such names lists in no order; file systems of other libraries have a `glob` that sorts.
 _PATH = re.compile(r"path|dir|root|folder|/", re.IGNORECASE)
 _METHODS = ("iterdir", "rglob", "glob")
 
 
 def listings(project: Project, source: Source, kind: str) -> Findings:
-    """Unsorted listings by what their order is used for: order, slice, or zip with another one."""
+    """The unsorted listings whose order has one kind of use: order, slice, or zip with another listing."""
     pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
     for call in _calls(source):
         uses = [] if _is_walked_in_order(source, call) else Following(project).uses(source, call)
@@ -30,8 +30,8 @@ def listings(project: Project, source: Source, kind: str) -> Findings:
             elif use.kind == kind == uses[0].kind or (use.kind == kind and uses[0].call is not None):
                 yield finding
                 break
-    for found in pairs.values() if kind == "zip" else ():
-        yield from found.values() if len(found) > 1 else ()
+    for findings in pairs.values() if kind == "zip" else ():
+        yield from findings.values() if len(findings) > 1 else ()
 
 
 def _is_path(source: Source, node: ast.expr) -> bool:
@@ -41,19 +41,19 @@ def _is_path(source: Source, node: ast.expr) -> bool:
 
 
 def _is_walked_in_order(source: Source, call: ast.Call) -> bool:
-    """Whether a loop over `os.walk` puts the folders and the files in order itself."""
+    """Whether a loop over `os.walk` sorts the folders and the files itself."""
     loop = source.parents[call]
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
         return False
-    names = {last_name(one) for one in loop.target.elts[1:]}
+    names = {last_name(element) for element in loop.target.elts[1:]}
     parts = [part for statement in loop.body for part in walk(statement)]
-    put = {last_name(one.value) for one in parts if isinstance(one, ast.Attribute) and one.attr == "sort"}
-    calls = [one for one in parts if isinstance(one, ast.Call) and last_name(one.func) == "sorted" and one.args]
-    return names <= put | {last_name(one.args[0]) for one in calls}
+    sorted_names = {last_name(part.value) for part in parts if isinstance(part, ast.Attribute) and part.attr == "sort"}
+    calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) == "sorted" and part.args]
+    return names <= sorted_names | {last_name(call.args[0]) for call in calls}
 
 
 def _calls(source: Source) -> Iterator[ast.Call]:
-    """What lists a folder."""
+    """The calls that list a folder."""
     for name in _FUNCTIONS:
         yield from source.calls[name]
     for name in _METHODS:

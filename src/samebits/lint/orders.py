@@ -1,6 +1,6 @@
-"""Where files use the order of sets, hashes or addresses: what four rules ask, each for its own kind of use.
+"""Uses of the order of sets, of hashes and of addresses in files; each of four rules reports its own kind of use.
 
-To know what an expression may be, a whole file is read several times over; that is done only where names and calls
+To know the shapes of expressions, a whole file is read several times over. That is done only where names and calls
 show that something may be found.
 """
 
@@ -17,13 +17,13 @@ from samebits.lint.source import Source, last_name
 
 _HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
 _SET_NAMES = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
-# What they make is found by keys, or is one thing: the order is lost, or somebody else's business.
+# Functions whose result is looked up by keys, or is one value: the order is lost, or for another rule to report.
 _UNORDERED = {"dict", "fromkeys", "join", "str", "repr", "writelines", "hash", "id", *CHOOSING}
 _NAMES = re.compile(r"seed|bucket|fold|split", re.IGNORECASE)
 
 
 def sets_taken(node: ast.AST) -> Sequence[ast.expr]:
-    """What may be the set whose order is used there; none where it is lost, or somebody else's business."""
+    """Return what may be the set whose order a node uses; nothing where the order is lost, or for another rule."""
     if isinstance(node, ast.Call):
         return [] if last_name(node.func) in _UNORDERED else [node, *node.args]
     return taken_by(node) or ([node] if isinstance(node, ast.expr) else [])
@@ -31,20 +31,20 @@ def sets_taken(node: ast.AST) -> Sequence[ast.expr]:
 
 @remembered
 def set_orders(project: Project, source: Source) -> list[tuple[ast.AST, Finding]]:
-    """The uses of such orders in a file, each with its place, knowing the files that it imports."""
+    """Return the uses in a file, each with its node, with data flow from the files that it imports."""
     imports = sorted(project.imports_of(source), key=lambda one: one.path)
-    names = {one: _set_names(project, one) for one in (source, *imports)}
+    names = {file: _set_names(project, file) for file in (source, *imports)}
     ordered = {last_name(part) for part in _ordered(source, set[str]().union(*names.values()))}
-    others = [one for one in imports if ordered & names[one]]
+    others = [file for file in imports if ordered & names[file]]
     is_worth_it = ordered or source.words & {"hash", "id", "wait"}
     return [*uses_in(source, project.flow(source, *others))] if is_worth_it else []
 
 
 def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
-    """Whatever makes a set, or is called as one is, where something takes its members in their order."""
-    made = [*source.every(ast.Set, ast.SetComp)]
-    made += [one for name in {*_SET_NAMES, *known} for one in source.named[name]]
-    for part in made:
+    """The expressions that make a set, or are named like one, where something takes their members in order."""
+    sets = [*source.every(ast.Set, ast.SetComp)]
+    sets += [node for name in {*_SET_NAMES, *known} for node in source.named[name]]
+    for part in sets:
         inner: ast.AST = part
         for outer in source.around(part):
             is_ordering = isinstance(outer, ast.Call) and last_name(outer.func) in ORDERING
@@ -56,7 +56,7 @@ def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
 
 
 def is_number(source: Source, node: ast.AST) -> bool:
-    """Whether it is taken modulo something, or is part of what seeds."""
+    """Whether a node is taken modulo something, seeds, or is assigned to a name that speaks of seeds or splits."""
     for one in (node, *source.around(node)):
         match one:
             case ast.BinOp(op=ast.Mod() | ast.BitAnd()):
@@ -72,12 +72,12 @@ def is_number(source: Source, node: ast.AST) -> bool:
 
 @remembered
 def _set_names(project: Project, source: Source) -> set[str]:
-    """What may stand for a set, or hold one: what is assigned one, and functions that give one."""
-    names, made = set[str](), [*source.every(ast.Set, ast.SetComp)]
-    made += [one for name in _SET_NAMES for one in source.named[name]]
-    for one in made:
-        inner: ast.AST = one
-        for outer in source.around(one):
+    """Return the names that may stand for a set or hold one: of variables, parameters and functions that return one."""
+    names, sets = set[str](), [*source.every(ast.Set, ast.SetComp)]
+    sets += [node for name in _SET_NAMES for node in source.named[name]]
+    for part in sets:
+        inner: ast.AST = part
+        for outer in source.around(part):
             match outer:
                 case ast.Call() if inner in outer.args and last_name(outer.func) not in _HOLDING:
                     break
@@ -90,7 +90,7 @@ def _set_names(project: Project, source: Source) -> set[str]:
                 case ast.Return():
                     names.add(getattr(source.function_of(outer), "name", ""))
             inner = outer
-    for given in source.every(ast.Return):
-        if given.value is not None and last_name(given.value) in names:
-            names.add(getattr(source.function_of(given), "name", ""))
+    for node in source.every(ast.Return):
+        if node.value is not None and last_name(node.value) in names:
+            names.add(getattr(source.function_of(node), "name", ""))
     return names - {""}

@@ -1,4 +1,4 @@
-"""What reading knows of a value, what an annotation promises of it, and what functions give that are known by name."""
+"""Shapes: what reading knows of a value, from its use, from annotations, and from functions that are known by name."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Shape(NamedTuple):
             number, plain (certainly none of these), object (hashed by its address: a tensor, a module), address (what
             `id` gives), maker (a function whose result is `of`), function, class, instance, module, never (in an empty
             container), unknown.
-        of: the members; of a dict, its values.
-        name: which function or class; of a maker, the builtin that it is.
+        of: the shapes of the members; of a dict, that of its values.
+        name: name of the function or class; of a maker, that of the builtin.
     """
 
     kind: str
@@ -37,26 +37,26 @@ class Shape(NamedTuple):
 
     @property
     def member(self) -> Shape:
-        """What a loop over it gives."""
+        """The shape of what a loop over the value gives."""
         if self.kind in ("set", "list", "view"):
             return self.of[0]
         return joined(self.of) if self.kind == "tuple" else UNKNOWN
 
     @property
     def value(self) -> Shape:
-        """What a key of it gives."""
+        """The shape of what a key of a dict gives."""
         return self.of[0] if self.kind == "dict" else UNKNOWN
 
     @property
     def hash_depends_on(self) -> frozenset[str]:
-        """Which factors may change its hash."""
+        """The factors that may change the hash of the value."""
         if self.kind in ("tuple", "list", "set"):
             return frozenset[str]().union(*(value.hash_depends_on for value in self.of))
         return _HASHED.get(self.kind, frozenset({SEED, ADDRESS}))
 
     @property
     def order_depends_on(self) -> frozenset[str]:
-        """Which factors may change the order in which it is iterated."""
+        """The factors that may change the order in which the value is iterated."""
         return self.of[0].hash_depends_on if self.kind == "set" else frozenset()
 
 
@@ -67,17 +67,17 @@ _HASHED = {
     **dict.fromkeys(["object", "address"], frozenset({ADDRESS})),
     "plain": frozenset({SEED}),
 }
-# Of two things that a value may be, the more suspicious one counts.
+# Of two kinds that a value may be of, the more suspicious one counts.
 _RANKS = {"never": 0, "int": 1, "number": 1, "plain": 2, "object": 2, "address": 2, "unknown": 3, "set": 5}
 
 
 def container(kind: str, *of: Shape) -> Shape:
-    """A value that holds others; what is nested too deep is forgotten."""
+    """Return the shape of a value that holds others; members that are nested too deep become unknown."""
     return Shape(kind, tuple(UNKNOWN if value.depth >= DEEPEST else value for value in of))
 
 
 def join(a: Shape, b: Shape) -> Shape:
-    """What is one or the other."""
+    """Return the shape of a value that has one of two shapes."""
     if a is b or b is NEVER or a == b:
         return a
     if {a.kind, b.kind} == {"int", "number"}:
@@ -88,7 +88,7 @@ def join(a: Shape, b: Shape) -> Shape:
 
 
 def joined(values: Iterable[Shape]) -> Shape:
-    """What is one of several."""
+    """Return the shape of a value that has one of several shapes."""
     whole = NEVER
     for value in values:
         whole = join(whole, value)
@@ -96,12 +96,12 @@ def joined(values: Iterable[Shape]) -> Shape:
 
 
 def uniform(values: Sequence[Shape]) -> Shape:
-    """What each value of a dict is; a record of mixed values says nothing about any one of them."""
+    """Return the shape of each value of a dict; a record of mixed values says nothing about a single one."""
     return joined(values) if len({value.kind for value in values} - {"never"}) <= 1 else UNKNOWN
 
 
 def operated(operator: ast.operator, left: Shape, right: Shape) -> Shape:
-    """What a binary operator gives."""
+    """Return the shape of the result of a binary operator."""
     kinds = {left.kind, right.kind}
     if isinstance(operator, ast.BitOr | ast.BitAnd | ast.BitXor | ast.Sub) and kinds & {"set", "view"}:
         return container("set", left.member if isinstance(operator, ast.Sub) else join(left.member, right.member))
@@ -130,7 +130,7 @@ def _expression(text: str) -> ast.expr:
 
 
 def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Shape:
-    """What an annotation promises; `named` says what a name in it stands for, where that is no builtin."""
+    """Return the shape that an annotation promises; `named` gives that of a name in it which is no builtin."""
     match node:
         case ast.Constant(value=None):
             return NUMBER
@@ -149,15 +149,15 @@ def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Sha
                 return container("list", values[0]) if is_open else container("tuple", *values)
             return joined(values) if name in ("optional", "union") else UNKNOWN
         case ast.Name() | ast.Attribute():
-            own, kind = named(last_name(node)), _CONTAINERS.get(last_name(node).lower())
-            return own or (container(kind, UNKNOWN) if kind else _SCALARS.get(last_name(node), UNKNOWN))
+            shape, kind = named(last_name(node)), _CONTAINERS.get(last_name(node).lower())
+            return shape or (container(kind, UNKNOWN) if kind else _SCALARS.get(last_name(node), UNKNOWN))
     return UNKNOWN
 
 
 # ---- functions that are known by name
 
-# What they give: `A` is the first argument, `B` the second, `T` and `U` their members; `R` is what `A` makes if it is
-# called, `V` what is in it under a key.
+# Function → what it returns, as an annotation: `A` is the first argument, `B` the second, `T` and `U` their members; `R`
+# is what `A` returns if it is called, `V` what `A` holds under a key.
 _FUNCTIONS = {
     **dict.fromkeys(["set", "frozenset", "WeakSet"], "set[T]"),
     **dict.fromkeys(["list", "tuple", "sorted", "reversed", "iter", "deque"], "list[T]"),
@@ -168,7 +168,7 @@ _FUNCTIONS = {
     **{"enumerate": "list[tuple[int, T]]", "zip": "list[tuple[T, U]]"},
     "wait": "tuple[set[Object], set[Object]]",  # tasks and futures
 }
-# Of methods, `A` is the object. What a module of torch says of itself is hashed by address.
+# For methods, `A` is the object. Parameters, buffers and modules of torch hash by their addresses.
 _METHODS = {
     **dict.fromkeys(["set.union", "set.symmetric_difference"], "set[T | U]"),
     **dict.fromkeys(["set.difference", "set.intersection"], "set[T]"),
@@ -186,8 +186,8 @@ _NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
 
 
 def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), made: Shape = UNKNOWN) -> Shape:
-    """What a function, or a method of `owner`, gives; `made` is what the first argument gives if it is called."""
-    # A function of a module; hardly any is like the builtin of its name, but `pool.map` is.
+    """Return the shape that a function, or a method of `owner`, returns; `made` is that of calling its first argument."""
+    # Hardly a function of a module does what the builtin of its name does, but `pool.map` does.
     is_function = owner is None or (owner.kind == "module" and name not in vars(builtins)) or name == "map"
     text = _FUNCTIONS.get(name) if is_function else None
     if text is None:
@@ -198,7 +198,7 @@ def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), m
         if text is None:
             return UNKNOWN
     first, second = [*values[:2], NEVER, NEVER][:2]
-    # Where nothing is given, what is made is empty.
-    members = [NEVER if one == NEVER else one.member for one in (first, second)]
+    # Without an argument, the container that is returned is empty.
+    members = [NEVER if shape == NEVER else shape.member for shape in (first, second)]
     named = {"A": first, "B": second, "T": members[0], "U": members[1], "V": first.value}
     return promised(_expression(text), {**named, "R": made if values else NEVER, "NamedObject": _NAMED_OBJECT}.get)

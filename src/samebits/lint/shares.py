@@ -1,4 +1,4 @@
-"""Files that may import one another, and nothing else, are read together: in one process, or in several."""
+"""Shares of files: files that may import one another are read together; others may be read in other processes."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Group = dict[str, Text]
-# From `import` or `from` to the end of the statement, wherever it stands: in a text it may connect what is not.
+# From `import` or `from` to the end of the statement. Inside of a string, a match may connect files that are unrelated.
 _IMPORTS = re.compile(r"\b(?:import|from)\b(?:[^\n\\(]|\\\n)*(?:\((?:[^)#]|#.*)*\))?")
 
 
 def connected(texts: Group) -> Iterator[Group]:
-    """Groups of files, in each those that may import one another, directly or not, by their names."""
+    """The groups of files that may import one another, directly or not, as far as their names tell."""
     modules = Index(("".join(module_of(name)[-1:]), name) for name in texts)
-    beside = defaultdict[str, set[str]](set)
+    neighbours = defaultdict[str, set[str]](set)
     for name, (text, _) in texts.items():
         words = {word for statement in _IMPORTS.findall(text) for word in re.findall(r"\w+", statement)}
-        for other in (one for word in words & modules.keys() for one in modules[word]):
-            beside[name].add(other)
-            beside[other].add(name)
-    left = dict.fromkeys(texts)
-    while left:
-        group = [left.popitem()[0]]
+        for imported in (file for word in words & modules.keys() for file in modules[word]):
+            neighbours[name].add(imported)
+            neighbours[imported].add(name)
+    remaining = dict.fromkeys(texts)
+    while remaining:
+        group = [remaining.popitem()[0]]
         for name in group:
-            near = sorted(beside[name] & left.keys())
+            near = sorted(neighbours[name] & remaining.keys())
             group += near
-            for one in near:
-                del left[one]
+            for neighbour in near:
+                del remaining[neighbour]
         yield {name: texts[name] for name in sorted(group)}
 
 
 def shared_out(groups: Iterable[Group], most: int) -> list[list[Group]]:
-    """The groups in at most so many shares of about the same length."""
+    """Return the groups in at most `most` shares, whose texts have about the same length."""
     lengths, shares = [0] * most, [list[Group]() for _ in range(most)]
     for group in sorted(groups, key=_length, reverse=True):
         emptiest = lengths.index(min(lengths))
@@ -54,19 +54,19 @@ def _length(group: Group) -> int:
 
 
 def in_processes(read: Callable[[Sequence[Group]], T], shares: Sequence[Sequence[Group]]) -> list[T]:
-    """Each share read in a process of its own, the first one in this."""
-    answers = [_begun(read, share) for share in shares[1:]]
-    return [*map(read, shares[:1]), *(one.recv() for one in answers)]
+    """Return what `read` returns for each share; the first share is read here, each other one in its own process."""
+    connections = [_begun(read, share) for share in shares[1:]]
+    return [*map(read, shares[:1]), *(connection.recv() for connection in connections)]
 
 
 def _begun(read: Callable[[Sequence[Group]], T], share: Sequence[Group]) -> Connection[object, T]:
-    import multiprocessing  # a few files are read before it is imported
+    import multiprocessing  # a few files are read sooner than it is imported
 
     def answer() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits, and ends this one
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the waiting process, which then ends this one
         there.send(read(share))
 
-    # A pipe for each, and no pool: that asks for semaphores, which not every container has.
+    # A pipe for each share, and no pool: a pool needs semaphores, which not every container has.
     fork = multiprocessing.get_context("fork")
     here, there = fork.Pipe(duplex=False)
     fork.Process(target=answer, daemon=True).start()

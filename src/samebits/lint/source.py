@@ -1,4 +1,4 @@
-"""A source file, parsed, and small questions about its syntax."""
+"""Parsed source files, and small questions about their syntax."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-# What is written in a file; of a notebook its code, and where each cell begins that holds any (see `Source`).
+# The text of a file (of a notebook, its code), and where each cell of a notebook begins that has code (see `Source`).
 Text = tuple[str, tuple[tuple[int, int], ...]]
 
 
 class Index(dict[K, list[V]]):
-    """Lists by what their members are called, or belong to; of anything else there are none."""
+    """A dict from keys to the lists of values that were given for them; a missing key has an empty list."""
 
     def __init__(self, pairs: Iterable[tuple[K, V]]) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class Source:
     """A parsed file, or the cells of a notebook one after the other.
 
     Attributes:
-        nodes: everything in the tree by its type, in the order of the file.
-        cells: where each cell begins that holds code, as the line before its first one and its number, from 1.
+        nodes: all nodes of the tree by type, in the order of the file.
+        cells: of a notebook, for each cell that holds code: the line before its first one, and its number, from 1.
     """
 
     path: str
@@ -56,31 +56,31 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Its lines, without their endings."""
+        """The lines of the file, without their endings."""
         return self.text.split("\n")
 
     @cached_property
     def module(self) -> tuple[str, ...]:
-        """Its name as a module."""
+        """The name of the file as a module, in its parts."""
         return module_of(self.path)
 
     def is_meant(self, name: Sequence[str]) -> bool:
-        """Whether an import of that name, in its parts, may mean it."""
+        """Whether an import of a name, given in its parts, may mean this file."""
         return self.module[-len(name) :] == tuple(name)
 
     def is_called(self, node: ast.expr) -> bool:
-        """Whether something is a function that is called where it stands."""
+        """Whether an expression is the function of a call."""
         parent = self.parents[node]
         return isinstance(parent, ast.Call) and parent.func is node
 
     def mentions(self, name: str) -> list[ast.Name | ast.Attribute]:
-        """Where a name, or an attribute of a name, is written, in the order of the file."""
-        own = [node for node in self.named[name.rpartition(".")[2]] if dotted(node) == name]
-        return sorted(own, key=lambda node: (node.lineno, node.col_offset))
+        """Return the nodes of a name, or of an attribute of a name, in the order of the file."""
+        nodes = [node for node in self.named[name.rpartition(".")[2]] if dotted(node) == name]
+        return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
 
     @cached_property
     def named(self) -> dict[str, list[ast.Name | ast.Attribute]]:
-        """Where a name stands, or an attribute of anything is called so."""
+        """The nodes of names, and of attributes whatever their object, by the name."""
         names = [(node.id, node) for node in self.every(ast.Name)]
         return Index([*names, *((node.attr, node) for node in self.every(ast.Attribute))])
 
@@ -91,17 +91,17 @@ class Source:
 
     @cached_property
     def assigned(self) -> dict[str, list[ast.Assign]]:
-        """The assignments to a name, or an attribute of a name, and nothing else."""
+        """The assignments to a single name, or to an attribute of a name, by that name."""
         return Index((dotted(one.targets[0]), one) for one in self.every(ast.Assign) if len(one.targets) == 1)
 
     def every(self, *kinds: type[ast.AST]) -> Iterator[Any]:
-        """Everything of some types."""
+        """The nodes of some types."""
         for kind in kinds:
             yield from self.nodes.get(kind, ())
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """What names stand for: `np` for `numpy`, wherever the import stands; and other names for those."""
+        """Imported names, wherever the import stands, and names assigned from them → what they stand for: np → numpy."""
         names: dict[str, str] = {}
         for node in self.every(ast.Import):
             for alias in node.names:
@@ -117,55 +117,55 @@ class Source:
         return names
 
     def qualified(self, node: ast.AST) -> str:
-        """`numpy.random.rand` for `np.random.rand`; what is not imported keeps its name, with a dot before `a.b`."""
+        """Return `numpy.random.rand` for `np.random.rand`; where `a` is not imported, `.a.b` for `a.b` and `a` for `a`."""
         root, dot, rest = dotted(node).partition(".")
-        if root in self._shadowed and any(root in _arguments_of(one) for one in self.around(node)):
+        if root in self._shadowed and any(root in _arguments_of(outer) for outer in self.around(node)):
             return f".{root}{dot}{rest}"
         return f"{self.imported[root]}{dot}{rest}" if root in self.imported else f"{dot}{root}{dot}{rest}"
 
     @cached_property
     def _shadowed(self) -> frozenset[str]:
-        """Imported names that are also those of parameters."""
+        """The imported names that are also names of parameters."""
         return frozenset(node.arg for node in self.every(ast.arg)) & self.imported.keys()
 
     @cached_property
     def calls(self) -> dict[str, list[ast.Call]]:
-        """All calls by what is called, qualified; those of what has no name by the last part, as in `.cuda`."""
+        """All calls by the function's qualified name; where it has none, by its last part, as in `.cuda`."""
         return Index((self.qualified(node.func) or f".{last_name(node.func)}", node) for node in self.every(ast.Call))
 
     @cached_property
     def methods(self) -> dict[str, list[ast.Call]]:
-        """All calls by the last part of what is called: `backward` for `loss.backward()`."""
+        """All calls by the last part of the function's name: `backward` for `loss.backward()`."""
         return Index((last_name(node.func), node) for node in self.every(ast.Call))
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What a node stands in, from the inside out."""
+        """The nodes that a node stands in, from the inside out."""
         while node in self.parents:
             node = self.parents[node]
             yield node
 
     def function_of(self, node: ast.AST) -> ast.AST:
-        """The innermost function around a node, else the module."""
-        return next(one for one in self.around(node) if isinstance(one, Function | ast.Lambda | ast.Module))
+        """Return the innermost function around a node, else the module."""
+        return next(outer for outer in self.around(node) if isinstance(outer, Function | ast.Lambda | ast.Module))
 
     def qualname(self, node: ast.AST) -> str:
-        """Of a function or class, or of the one around another node; `<module>` at the top level."""
+        """Return the qualified name of a function or class, or of that around a node; `<module>` at the top level."""
         holders = [one for one in (node, *self.around(node)) if isinstance(one, Function | ast.ClassDef)]
         names = [f"{one.name}.<locals>" if isinstance(one, Function) else one.name for one in reversed(holders)]
         return ".".join(names).removesuffix(".<locals>") or "<module>"
 
 
 def read_sources(paths: Iterable[str | Path]) -> list[Source]:
-    """The files, each once, without those that cannot be read or are no Python."""
-    found = []
+    """Return the parsed files, each once, without those that cannot be read or are no Python."""
+    sources = []
     for path in dict.fromkeys(map(str, paths)):
         with suppress(UnreadableError):
-            found.append(parsed(path, *text_of(path)))
-    return found
+            sources.append(parsed(path, *text_of(path)))
+    return sources
 
 
 class UnreadableError(Exception):
-    """A file that cannot be read, or is no Python: why, and in which line, 0 where that is not known."""
+    """Raised where a file cannot be read or is no Python; says why, and in which line, 0 where that is not known."""
 
     def __init__(self, why: str, line: int = 0) -> None:
         super().__init__(why)
@@ -173,14 +173,14 @@ class UnreadableError(Exception):
 
 
 def module_of(path: str) -> tuple[str, ...]:
-    """A file's path as that of a module, as far as it is given: `src/tools/__init__.py` is `src`, `tools`."""
+    """Return the parts of a file's path as a module's name: `src`, `tools` for `src/tools/__init__.py`."""
     *folders, name = PurePath(path).parts
     stem = name.rpartition(".")[0]
     return tuple(folders) if stem == "__init__" else (*folders, stem)
 
 
 def text_of(path: str) -> Text:
-    """What is written in a file, decoded as Python does."""
+    """Return the text of a file, decoded as Python does; raises UnreadableError where that fails."""
     try:
         if path.endswith(".ipynb"):
             return _code_of(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -199,7 +199,7 @@ def text_of(path: str) -> Text:
 
 
 def _code_of(notebook: Any) -> Text:
-    """The code cells; what only IPython understands is left blank, and so are cells in other languages."""
+    """Return the code of a notebook; commands of IPython become `pass`, cells that begin with `%%` are left out."""
     lines, cells = list[str](), list[tuple[int, int]]()
     for number, cell in enumerate(notebook["cells"], 1):
         code = "".join(cell["source"])
@@ -216,7 +216,7 @@ def _blanked(command: re.Match[str]) -> str:
 
 
 def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:
-    """The file of that text; UnreadableError where it is no Python."""
+    """Return the parsed file of a text; raises UnreadableError where it is no Python."""
     try:
         with warnings.catch_warnings(), without_collecting():
             warnings.simplefilter("ignore")
@@ -231,48 +231,48 @@ def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Sou
         node = waiting.pop()
         kind = type(node)
         nodes[kind].append(node)
-        if kind is ast.Name or kind is ast.Constant:  # half of all, and there is nothing in them
+        if kind is ast.Name or kind is ast.Constant:  # half of all nodes, and they have no children
             continue
-        below = children(node)
-        for child in below:
+        inner = children(node)
+        for child in inner:
             parents[child] = node
-        below.reverse()
-        waiting += below
+        inner.reverse()
+        waiting += inner
     return Source(path, text, tree, parents, nodes, cells)
 
 
-# Fields that hold operators, contexts, or no nodes; and of each type the others.
+# Fields that hold operators, contexts or no nodes; and the other fields of each type, once they are asked for.
 _NO_CHILDREN = {"ctx", "op", "ops", "id", "attr", "arg", "asname", "module", "level", "kind", "type_comment"}
 _NO_CHILDREN |= {"conversion", "simple", "is_async", "kwd_attrs", "rest", "tag"}
 _FIELDS: dict[type[ast.AST], list[str]] = {ast.Constant: [], ast.Global: [], ast.Nonlocal: []}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """What `ast.iter_child_nodes` gives, but operators and contexts, in a fraction of the time."""
+    """Return what `ast.iter_child_nodes` gives, without operators and contexts, in a fraction of the time."""
     kind = type(node)
-    found: list[ast.AST] = []
+    inner: list[ast.AST] = []
     if kind not in _FIELDS:
         _FIELDS[kind] = [name for name in kind._fields if name not in _NO_CHILDREN]
     for name in _FIELDS[kind]:
         value = getattr(node, name, None)
         if type(value) is list:
-            found += filter(None, value)
+            inner += filter(None, value)
         elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+            inner.append(value)
+    return inner
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and everything in it, as `ast.walk` does, but for operators and contexts."""
+    """A node and all nodes in it, as `ast.walk` gives them, without operators and contexts."""
     waiting = [node]
-    for one in waiting:
-        yield one
-        waiting += children(one)
+    for part in waiting:
+        yield part
+        waiting += children(part)
 
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Trees hold no garbage, and looking for it takes longer than parsing."""
+    """Pause the garbage collector: trees hold no garbage, and looking for it takes longer than parsing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -283,7 +283,7 @@ def without_collecting() -> Iterator[None]:
 
 
 def dotted(node: ast.AST | None) -> str:
-    """`a.b.c` for names and attributes of names, else nothing."""
+    """Return `a.b.c` for names and attributes of names, else an empty text."""
     if isinstance(node, ast.Name):
         return node.id
     parts: list[str] = []
@@ -294,31 +294,31 @@ def dotted(node: ast.AST | None) -> str:
 
 
 def last_name(node: ast.AST | None) -> str:
-    """`c` for `a.b.c` and `a().c`, `a` for `a`, else nothing."""
+    """Return `c` for `a.b.c` and `a().c`, `a` for `a`, else an empty text."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def called(node: ast.expr) -> str:
-    """The last name of a decorator, or of what is called."""
+    """Return the last name of a decorator, or of the function of a call."""
     return last_name(node.func if isinstance(node, ast.Call) else node)
 
 
 def owner_of(call: ast.Call) -> ast.expr | None:
-    """`a.b` for `a.b.c()`; None for a plain name."""
+    """Return `a.b` for `a.b.c()`; None where a plain name is called."""
     return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
 def is_none(node: ast.AST | None) -> bool:
-    """Whether it is written as None."""
+    """Whether an expression is written as None."""
     return isinstance(node, ast.Constant) and node.value is None
 
 
 def _arguments_of(node: ast.AST) -> set[str]:
-    return {one.arg for one, _ in parameters(node.args)} if isinstance(node, Function | ast.Lambda) else set()
+    return {arg.arg for arg, _ in parameters(node.args)} if isinstance(node, Function | ast.Lambda) else set()
 
 
 def parameters(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
-    """All parameters, each with its default; those that take what is left over last."""
+    """Return all parameters, each with its default; `*args` and `**kwargs` come last."""
     positional, defaults = [*arguments.posonlyargs, *arguments.args], arguments.defaults
     rest = [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
     return [
