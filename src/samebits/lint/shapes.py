@@ -156,8 +156,8 @@ def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Sha
 
 # ---- functions that are known by name
 
-# Function → what it returns, as an annotation: `A` is the first argument, `B` the second, `T` and `U` their members; `R`
-# is what `A` returns if it is called, `V` what `A` holds under a key.
+# Function → what it returns, as an annotation: `A` is the first argument, `B` the second, `T` and `U` their members;
+# `R` is what `A` returns if it is called, `V` what `A` holds under a key.
 _FUNCTIONS = {
     **dict.fromkeys(["set", "frozenset", "WeakSet"], "set[T]"),
     **dict.fromkeys(["list", "tuple", "sorted", "reversed", "iter", "deque"], "list[T]"),
@@ -186,7 +186,7 @@ _NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
 
 
 def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), made: Shape = UNKNOWN) -> Shape:
-    """Return the shape that a function, or a method of `owner`, returns; `made` is that of calling its first argument."""
+    """Return the shape that a function, or method of `owner`, returns; `made` is that of calling its first argument."""
     # Hardly a function of a module does what the builtin of its name does, but `pool.map` does.
     is_function = owner is None or (owner.kind == "module" and name not in vars(builtins)) or name == "map"
     text = _FUNCTIONS.get(name) if is_function else None

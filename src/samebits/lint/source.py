@@ -101,7 +101,7 @@ class Source:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Imported names, wherever the import stands, and names assigned from them → what they stand for: np → numpy."""
+        """Imported names, wherever they are imported, and names assigned from them → the full names: `np` → `numpy`."""
         names: dict[str, str] = {}
         for node in self.every(ast.Import):
             for alias in node.names:
@@ -117,7 +117,7 @@ class Source:
         return names
 
     def qualified(self, node: ast.AST) -> str:
-        """Return `numpy.random.rand` for `np.random.rand`; where `a` is not imported, `.a.b` for `a.b` and `a` for `a`."""
+        """Return `numpy.random.rand` for `np.random.rand`; where `a` is not imported, `.a.b` for `a.b`, `a` for `a`."""
         root, dot, rest = dotted(node).partition(".")
         if root in self._shadowed and any(root in _arguments_of(outer) for outer in self.around(node)):
             return f".{root}{dot}{rest}"

@@ -1,1 +1,1 @@
-"""The rules, one a file: what it looks for, why, bad and good code; its page in the reference is its docstring."""
+"""The rules, one per file. Its docstring, the page in the reference, says what it looks for and why, with examples."""

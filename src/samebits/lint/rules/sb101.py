@@ -23,7 +23,7 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("warning", factors=("torch-rng",))
 def find(project: Project, source: Source) -> Findings:
-    """At the first line of a script that draws from torch's generator."""
+    """The first line that draws from torch's generator, in a script that trains and seeds nothing."""
     draws = (draws_in(source, "torch") or project.models_in(source)) if source in project.trains else []
     if draws and not project.seeds(source):
         reason = "draws from torch's generator, which nothing in this script or what it imports seeds"

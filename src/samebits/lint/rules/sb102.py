@@ -23,10 +23,10 @@ from samebits.lint.seeds import UNUSED, seed_arguments
 
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
-    """Options and fields; parameters where the default says that it is a number."""
-    for one in seed_arguments(project, source):
-        if one.reason.endswith(UNUSED) and (one.weight > WEAK or _NUMBER.search(one.source)):
-            yield one
+    """Options and fields for a seed that nothing reads; of parameters, those whose default is a number."""
+    for finding in seed_arguments(project, source):
+        if finding.reason.endswith(UNUSED) and (finding.weight > WEAK or _NUMBER.search(finding.source)):
+            yield finding
 
 
 _NUMBER = re.compile(r"seed[\w: ]*=\s*\d+")

@@ -22,5 +22,5 @@ from samebits.lint.seeds import UNUSED, seed_arguments
 
 @Rule("warning")
 def find(project: Project, source: Source) -> Findings:
-    """Options and fields; a parameter may well be one that callers always give."""
+    """Options and fields for a seed that are None unless given; not parameters, which callers may always give."""
     return (one for one in seed_arguments(project, source) if one.weight > WEAK and not one.reason.endswith(UNUSED))

@@ -23,15 +23,15 @@ _NAMES = {"numpy": "NumPy's global generator", "random": "Python's generator", "
 
 @Rule("error", factors=("numpy-rng", "python-rng", "torch-rng"), fix="safe", cure="another seed")
 def find(project: Project, source: Source) -> Findings:
-    """At the first draw of a file from what none of its scripts seeds, though they seed others."""
+    """The first draw of a file from a generator that none of its scripts seeds, though each seeds another one."""
     entries = project.entries_of(source)
     if not entries or not all(project.seeds(entry) and entry in project.trains for entry in entries):
         return
     for library, name in _NAMES.items():
         draws = draws_in(source, library) if project.lacks_seed(source, library) else []
         if library != "torch" and project.has_workers(source):
-            # Torch seeds both in each worker.
-            draws = [one for one in draws if class_around(source, one) is None]
+            # In each worker, torch seeds NumPy and Python.
+            draws = [draw for draw in draws if class_around(source, draw) is None]
         if draws:
             seeded = " and ".join(sorted(project.seeds(entries[0])))
             yield Finding.at(source, draws[0], f"draws from {name}; only {seeded} is seeded", others=draws[1:])

@@ -22,23 +22,23 @@ from samebits.lint.source import Function, dotted, last_name
 
 @Rule("error", factors=("torch-rng", "numpy-rng", "python-rng"))
 def find(project: Project, source: Source) -> Findings:
-    """Draws in the statements above the only seed of their library, in one function."""
+    """Draws above the only call that seeds their library, in the same function."""
     if source not in project.entries or ALL in project.seeds(source):
         return
-    libraries = [library for one in project.closure(source) for library, _ in seeds_in(one)]
+    libraries = [library for file in project.closure(source) for library, _ in seeds_in(file)]
     for library, call in seeds_in(source):
         if libraries.count(library) > 1:
             continue
         above = statements_above(source, call)
-        splits = [split for own, split in splits_in(source) if own == library]
+        splits = [split for drawn_from, split in splits_in(source) if drawn_from == library]
         draws = [
-            one
-            for one in (*draws_in(source, library), *splits)
-            if any(each in above for each in _around(source, one)) and not is_for_none(source, one)
+            draw
+            for draw in (*draws_in(source, library), *splits)
+            if any(outer in above for outer in _around(source, draw)) and not is_for_none(source, draw)
         ]
-        made = project.models_in(source) if library == "torch" else []
-        models = [one for one in made if any(each in above for each in _around(source, one))]
-        layers = [one for model in models for one in _layers(project, source, model)]
+        all_models = project.models_in(source) if library == "torch" else []
+        models = [model for model in all_models if any(outer in above for outer in _around(source, model))]
+        layers = [layer for model in models for layer in _layers(project, source, model)]
         draws += models
         draws.sort(key=lambda one: one.lineno)
         if draws:
@@ -47,16 +47,16 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _layers(project: Project, source: Source, model: ast.Call) -> list[ast.Call]:
-    """What is drawn where a model is made: its layers."""
-    own = [node for one, node in project.classes[dotted(model.func)] if one is source]
-    return [call for call in draws_in(source, "torch") if class_around(source, call) in own]
+    """Return the calls that draw where a model is made: those that make its layers."""
+    classes = [node for file, node in project.classes[dotted(model.func)] if file is source]
+    return [call for call in draws_in(source, "torch") if class_around(source, call) in classes]
 
 
 def _around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
-    """What it stands in, in the same function."""
-    for one in source.around(node):
-        if isinstance(one, Function | ast.Lambda | ast.ClassDef) or (
-            isinstance(one, ast.Call) and last_name(one.func) in ("print", "info", "debug")
+    """The nodes that a node stands in, up to its function or a call that only shows it."""
+    for outer in source.around(node):
+        if isinstance(outer, Function | ast.Lambda | ast.ClassDef) or (
+            isinstance(outer, ast.Call) and last_name(outer.func) in ("print", "info", "debug")
         ):
             return  # what is only shown is not trained on
-        yield one
+        yield outer

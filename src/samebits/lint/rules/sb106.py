@@ -21,7 +21,7 @@ _SEEDING = {"manual_seed", "manual_seed_all", "seed_everything", "set_seed", "se
 
 @Rule("error", factors=("clock", "process-id", "os-entropy"), fix="unsafe")
 def find(project: Project, source: Source) -> Findings:
-    """What seeds, by what its argument is made of."""
+    """Calls that seed with entropy of the operating system, or with a value that is computed from something new."""
     for call in (*source.calls["torch.seed"], *source.methods["seed"]):
         if source.qualified(call.func) == "torch.seed" or _is_reseeded(source, call):
             yield Finding.at(source, call, "seeds with entropy of the operating system, which is new in every run")
@@ -35,10 +35,10 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _is_reseeded(source: Source, call: ast.Call) -> bool:
-    """Whether it is `generator.seed()`, of torch."""
+    """Whether a call is `generator.seed()` of a generator of torch."""
     owner = owner_of(call)
-    made = value_of(source, owner) if owner and not call.args and not call.keywords else None
-    return isinstance(made, ast.Call) and source.qualified(made.func) == "torch.Generator"
+    generator = value_of(source, owner) if owner and not call.args and not call.keywords else None
+    return isinstance(generator, ast.Call) and source.qualified(generator.func) == "torch.Generator"
 
 
 def _entropy(source: Source, seed: ast.expr) -> str:

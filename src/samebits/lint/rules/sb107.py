@@ -23,9 +23,9 @@ _SECRETS = ("secrets.choice", "secrets.randbelow", "secrets.randbits", "random.S
 
 @Rule("error", factors=("os-entropy",), fix="unsafe")
 def find(project: Project, source: Source) -> Findings:
-    """In scripts that use torch, and what they import; not where none was given, nor where it is seeded later."""
+    """Generators without a seed in scripts that use torch, unless the caller gave none, or a later line seeds them."""
     closures = [project.closure(entry) for entry in project.entries_of(source)]
-    if not any("torch" in one.imported for closure in closures for one in closure):
+    if not any("torch" in file.imported for closure in closures for file in closure):
         return
     for name in (*GENERATORS, *_SECRETS):
         for call in source.calls[name] if name != "torch.Generator" else ():
@@ -37,11 +37,11 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _is_seeded(source: Source, call: ast.Call) -> bool:
-    """Whether what it is assigned to is seeded, or given a state, somewhere."""
+    """Whether the generator that a call makes is seeded or given a state, by a name that it is assigned to."""
     parent = source.parents[call]
     names = [dotted(target) for target in parent.targets] if isinstance(parent, ast.Assign) else []
     return any(
-        dotted(one).startswith(f"{name}.") and one.attr in ("seed", "setstate", "set_state", "state", "bit_generator")
+        dotted(node).startswith(f"{name}.") and node.attr in ("seed", "setstate", "set_state", "state", "bit_generator")
         for name in filter(None, names)
-        for one in source.every(ast.Attribute)
+        for node in source.every(ast.Attribute)
     )

@@ -21,15 +21,15 @@ from samebits.lint.source import last_name
 
 @Rule("error", factors=("hash-seed", "memory-addresses"), fix="unsafe", cure="hash-seed")
 def find(project: Project, source: Source) -> Findings:
-    """Where a hash or an address is taken modulo something, seeds, or orders."""
-    for node, one in set_orders(project, source):
-        # Mostly a tuple is one of numbers, whose hash is the same everywhere.
+    """Hashes and addresses that are taken modulo something, that seed, or that order."""
+    for node, use in set_orders(project, source):
+        # Most tuples hold numbers, so that their hash is the same everywhere.
         hashed = node.args[0] if isinstance(node, ast.Call) and node.args else None
-        is_vague = ADDRESS in one.depends_on and (
+        is_vague = ADDRESS in use.depends_on and (
             isinstance(hashed, ast.Tuple) or (isinstance(hashed, ast.Call) and last_name(hashed.func) == "tuple")
         )
-        if one.reason == "orders by id()" or (is_number(source, node) and not is_vague and _REASON.search(one.reason)):
-            yield one
+        if use.reason == "orders by id()" or (is_number(source, node) and not is_vague and _REASON.search(use.reason)):
+            yield use
 
 
 _REASON = re.compile(r"\bhash\(\)|\bid\(\)")

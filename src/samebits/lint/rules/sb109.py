@@ -24,7 +24,7 @@ _TRAINING = re.compile(r"epoch|step|batch|iteration", re.IGNORECASE)
 
 @Rule("warning")
 def find(project: Project, source: Source) -> Findings:
-    """A constant seed in a loop of training, or where samples are made."""
+    """Calls that seed with a constant in a training loop, or where a sample is made or a step is computed."""
     for _, call in seeds_in(source):
         if call.args and isinstance(call.args[0], ast.Constant) and _is_repeated(source, call):
             yield Finding.at(source, call, f"seeds with {ast.unparse(call.args[0])} again and again")

@@ -22,7 +22,7 @@ _SEEDING = {"manual_seed", "seed", "set_state"}
 
 @Rule("info")
 def find(project: Project, source: Source) -> Findings:
-    """Those that are assigned to a name, and whose name is mentioned with no seed."""
+    """Generators that are assigned to a name, and that the file never seeds by that name."""
     for call in source.calls["torch.Generator"]:
         parent = source.parents[call]
         if isinstance(parent, ast.Assign) and (name := dotted(parent.targets[0])):

@@ -18,7 +18,7 @@ from samebits.lint.source import last_name
 
 @Rule("error", factors=("torch-rng", "numpy-rng"), fix="safe", cure="generator")
 def find(project: Project, source: Source) -> Findings:
-    """Where neither the call nor any script that runs it seeds."""
+    """Splits and samplings where neither the call nor a script that runs it seeds the generator."""
     for library, call in splits_in(source):
         if project.lacks_seed(source, library):
             reason = f"{last_name(call.func)}() draws from the generator of {library}, which nothing seeds"

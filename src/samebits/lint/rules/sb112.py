@@ -15,7 +15,7 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("warning", fix="safe", cure="misspelt")
 def find(project: Project, source: Source) -> Findings:
-    """Names that are nearly those of known variables."""
+    """Statements that set a variable whose name is nearly that of a known one."""
     for name, node in settings(source):
-        if known := meant(name):
-            yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {known}")
+        if right_name := meant(name):
+            yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {right_name}")

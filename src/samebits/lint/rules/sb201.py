@@ -19,5 +19,5 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 
 @Rule("error", factors=("file-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
-    """Listings that reach a dataset, a split, a stack, numbers or a training loop."""
+    """Unsorted listings that reach a dataset, a split, a stack, numbers or a training loop."""
     return listings(project, source, "order")

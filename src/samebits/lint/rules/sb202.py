@@ -24,9 +24,9 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 @Rule("error", factors=("hash-seed",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
     """Sets whose order reaches numbers, an index, a split, a stack, a dataset or a training loop."""
-    for node, found in set_orders(project, source):
-        if SEED in found.depends_on and found.weight > WEAK:
+    for node, finding in set_orders(project, source):
+        if SEED in finding.depends_on and finding.weight > WEAK:
             sets = [one for one in sets_taken(node) if not is_parameter(source, one) and not is_checked(source, one)]
             uses = [use for one in sets for use in Following(project).uses(source, one, of="set")]
             if uses:
-                yield replace(found, reason=f"{found.reason}, and that {uses[0].how}")
+                yield replace(finding, reason=f"{finding.reason}, and that {uses[0].how}")

@@ -19,7 +19,7 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 
 @Rule("error", factors=("memory-addresses",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
-    """Sets of what hashes by address, where their order is used."""
-    for _, one in set_orders(project, source):
-        if one.depends_on == {ADDRESS} and one.weight >= LOOPS and "a set" in one.reason:
-            yield one
+    """Uses of the order of sets whose members hash by their addresses."""
+    for _, use in set_orders(project, source):
+        if use.depends_on == {ADDRESS} and use.weight >= LOOPS and "a set" in use.reason:
+            yield use

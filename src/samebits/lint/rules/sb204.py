@@ -19,9 +19,9 @@ from samebits.lint.source import last_name
 
 @Rule("warning", factors=("hash-seed",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
-    """`sum` over something that is looked up, or computed, for members of a set."""
-    for node, one in set_orders(project, source):
+    """Sums over values that are looked up, or computed, for the members of a set."""
+    for node, use in set_orders(project, source):
         # Numbers hash alike in every run, so a set of them has one order: it must be known to hold something else.
-        is_of_numbers = isinstance(node, ast.Call) and last_name(node.func) == "sum" and SEED in one.depends_on
-        if "sums" in one.reason and len(one.depends_on) == 1 and not is_of_numbers:
-            yield one
+        is_of_numbers = isinstance(node, ast.Call) and last_name(node.func) == "sum" and SEED in use.depends_on
+        if "sums" in use.reason and len(use.depends_on) == 1 and not is_of_numbers:
+            yield use

@@ -26,7 +26,7 @@ _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)
 
 @Rule("warning", factors=("completion-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
-    """Loops and lists that put them together, where the order of those is used; and loaders told to keep none."""
+    """Results that are collected as they are done, where their order is used; also loaders that keep no order."""
     for call in (*source.methods["as_completed"], *source.methods["imap_unordered"]):
         if _is_kept(Following(project), source, call):
             yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
@@ -39,15 +39,15 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _is_shared(source: Source, call: ast.Call) -> bool:
-    """Whether it takes from a queue, in a function that starts several processes."""
+    """Whether a call of `get` takes from a queue, in a function that starts several processes."""
     function = source.function_of(call)
-    own = [one for one in source.methods["Process"] if source.function_of(one) is function]
-    # A dict is asked for a key.
-    return not call.args and any(isinstance(around, _LOOPS) for one in own for around in source.around(one))
+    starts = [start for start in source.methods["Process"] if source.function_of(start) is function]
+    # The `get` of a dict has arguments.
+    return not call.args and any(isinstance(outer, _LOOPS) for start in starts for outer in source.around(start))
 
 
 def _is_collected(following: Following, source: Source, call: ast.Call) -> bool:
-    """Whether it fills a list whose order is used."""
+    """Whether the results of a call fill a list whose order is used."""
     parent, loop = source.parents[call], loop_around(source, call)
     if isinstance(parent, ast.ListComp):
         return bool(following.uses(source, parent, "done"))
@@ -62,10 +62,10 @@ def _is_kept(following: Following, source: Source, node: ast.expr) -> bool:
         case ast.Call() if last_name(parent.func) == "list":
             return bool(following.uses(source, parent, "done"))
         case ast.comprehension():
-            made = source.parents[parent]
-            return isinstance(made, ast.ListComp) and bool(following.uses(source, made, "done"))
+            outer = source.parents[parent]
+            return isinstance(outer, ast.ListComp) and bool(following.uses(source, outer, "done"))
         case ast.For() | ast.AsyncFor():
-            return any(_keeps(following, source, one, parent) for each in parent.body for one in walk(each))
+            return any(_keeps(following, source, part, parent) for each in parent.body for part in walk(each))
     return False
 
 
@@ -76,5 +76,5 @@ def _keeps(following: Following, source: Source, node: ast.AST, loop: ast.For | 
         case ast.AugAssign(op=ast.Add(), value=ast.Name(id=name)) if name == last_name(loop.target):
             return bool(following.later_uses(source, node.target, loop, "done"))
         case ast.AugAssign(op=ast.Add(), value=value):
-            return any(isinstance(one, ast.Call) and last_name(one.func) == "result" for one in walk(value))
+            return any(isinstance(part, ast.Call) and last_name(part.func) == "result" for part in walk(value))
     return isinstance(node, ast.Yield)

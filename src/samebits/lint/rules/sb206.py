@@ -18,5 +18,5 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 
 @Rule("error", factors=("file-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
-    """Listings in one zip()."""
+    """Unsorted listings that are paired by one zip()."""
     return listings(project, source, "zip")

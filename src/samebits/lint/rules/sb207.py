@@ -16,5 +16,5 @@ from samebits.lint.rule import Findings, Project, Rule, Source
 
 @Rule("error", factors=("file-order",), fix="safe")
 def find(project: Project, source: Source) -> Findings:
-    """Listings under a slice with a start and a step."""
+    """Unsorted listings that a slice with a start and a step deals out."""
     return listings(project, source, "slice")

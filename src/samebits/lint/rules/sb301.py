@@ -34,29 +34,29 @@ _DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
 
 @Rule("error", factors=("data-workers",))
 def find(project: Project, source: Source) -> Findings:
-    """Attributes that a dataset's `__init__` makes, where its other methods use them and workers may hold it."""
+    """Generators that the `__init__` of a dataset makes and its other methods use, where workers may copy the dataset."""
     for call in (call for name in GENERATORS for call in source.calls[name]):
         node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
         holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
         if holder is None or not name.startswith("self."):
             continue
         function = source.function_of(node)
-        drawn = [
-            one
-            for one in source.mentions(name)
-            if class_around(source, one) is holder and source.function_of(one) is not function
+        uses = [
+            mention
+            for mention in source.mentions(name)
+            if class_around(source, mention) is holder and source.function_of(mention) is not function
         ]
-        if getattr(function, "name", "") in _MAKING and drawn and _is_in_workers(project, source, holder):
+        if getattr(function, "name", "") in _MAKING and uses and _is_in_workers(project, source, holder):
             reason = f"gives every worker a copy of {name} in the same state"
-            yield Finding.at(source, node, reason, others=drawn)
+            yield Finding.at(source, node, reason, others=uses)
 
 
 def _is_in_workers(project: Project, source: Source, holder: ast.ClassDef) -> bool:
-    methods = {one.name for one in holder.body if isinstance(one, ast.FunctionDef)}
+    methods = {member.name for member in holder.body if isinstance(member, ast.FunctionDef)}
     is_seeded = project.is_mentioned(project.together(source), "get_worker_info", "worker_init_fn") or any(
-        # The workers of our own loader draw for each sample.
-        argument(call, "worker_init_fn") is not None or one.qualified(call.func).startswith("samebits")
-        for one, call in project.loaders(source)
+        # The workers of our own loader seed every sample.
+        argument(call, "worker_init_fn") is not None or file.qualified(call.func).startswith("samebits")
+        for file, call in project.loaders(source)
     )
     is_drawing = bool(methods & _DRAWING) and (project.is_dataset(holder) or "__call__" in methods)
     return is_drawing and not is_seeded and project.has_workers(source)

@@ -29,23 +29,23 @@ from samebits.lint.source import dotted
 
 @Rule("info", fix="unsafe", cure="generator")
 def find(project: Project, source: Source) -> Findings:
-    """Loaders of torch whose name speaks of evaluation, used every so many times in a script that seeds torch."""
+    """Loaders of torch with a name that speaks of evaluation, used every few steps in a script that seeds torch."""
     for call in source.calls["torch.utils.data.DataLoader"]:
         parent = source.parents[call]
         name = dotted(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
-        is_given = argument(call, "generator") is not None or any(one.arg is None for one in call.keywords)
-        if is_given or not EVALUATION.fullmatch(name.rpartition(".")[2]) or is_true(argument(call, "shuffle", 2)):
+        has_generator = argument(call, "generator") is not None or any(one.arg is None for one in call.keywords)
+        if has_generator or not EVALUATION.fullmatch(name.rpartition(".")[2]) or is_true(argument(call, "shuffle", 2)):
             continue
         seeded = [{"torch", ALL} & project.seeds(entry) for entry in project.entries_of(source)]
-        lines = [one.lineno for one in source.mentions(name) if _is_now_and_then(source, one)]
+        lines = [mention.lineno for mention in source.mentions(name) if _is_now_and_then(source, mention)]
         if lines and seeded and all(seeded):
             reason = f"DataLoader() draws from the generator of training, as often as line {lines[0]} is reached"
             yield Finding.at(source, call, reason)
 
 
 def _is_now_and_then(source: Source, node: ast.AST) -> bool:
-    """Whether it stands in a loop, below a condition such as `epoch % 5 == 0`."""
+    """Whether a node stands in a loop, below a condition such as `epoch % 5 == 0`."""
     here = source.function_of(node)
-    asked = [one for one in source.around(node) if isinstance(one, ast.If) and source.function_of(one) is here]
-    counted = [one for one in asked if any(isinstance(part, ast.Mod) for part in ast.walk(one.test))]
-    return any(loop_around(source, one) for one in counted)
+    ifs = [outer for outer in source.around(node) if isinstance(outer, ast.If) and source.function_of(outer) is here]
+    periodic = [one for one in ifs if any(isinstance(part, ast.Mod) for part in ast.walk(one.test))]
+    return any(loop_around(source, one) for one in periodic)

@@ -19,15 +19,15 @@ from samebits.lint.source import last_name
 
 @Rule("warning", fix="safe", cure="evaluation")
 def find(project: Project, source: Source) -> Findings:
-    """Loaders, and samplers that shuffle unless told otherwise, whose name or function speaks of evaluation."""
+    """Loaders that shuffle, and samplers that shuffle by default, whose name or function speaks of evaluation."""
     for call in (*source.methods["DataLoader"], *source.methods["DistributedSampler"]):
         is_sampler = last_name(call.func) == "DistributedSampler"
         shuffle = passed(source, call, "shuffle", 3 if is_sampler else 2)
-        is_left = is_sampler and shuffle is None and all(one.arg for one in call.keywords)
-        if not is_left and not is_true(shuffle):
+        is_by_default = is_sampler and shuffle is None and all(keyword.arg for keyword in call.keywords)
+        if not is_by_default and not is_true(shuffle):
             continue
         parent, function = source.parents[call], source.function_of(call)
-        named = [last_name(one) for one in parent.targets] if isinstance(parent, ast.Assign) else []
-        named += [function.name] if isinstance(parent, ast.Return) and isinstance(function, ast.FunctionDef) else []
-        if any(EVALUATION.fullmatch(name) for name in named):
-            yield Finding.at(source, call, f"shuffles {named[0]}, which is evaluated on")
+        names = [last_name(target) for target in parent.targets] if isinstance(parent, ast.Assign) else []
+        names += [function.name] if isinstance(parent, ast.Return) and isinstance(function, ast.FunctionDef) else []
+        if any(EVALUATION.fullmatch(name) for name in names):
+            yield Finding.at(source, call, f"shuffles {names[0]}, which is evaluated on")

@@ -27,12 +27,12 @@ from samebits.lint.source import last_name, walk
 
 @Rule("error", factors=("os-entropy", "data-workers"))
 def find(project: Project, source: Source) -> Findings:
-    """Seed calls in what is given as `worker_init_fn`."""
+    """Calls in the function given as `worker_init_fn` that seed with entropy or a constant."""
     for call in (*source.methods["DataLoader"], *source.methods["partial"]):
-        given = argument(call, "worker_init_fn")
-        if isinstance(given, ast.Lambda):
-            yield from _seeds(source, given)
-        elif given is not None and (found := project.function(source, last_name(given))):
+        function = argument(call, "worker_init_fn")
+        if isinstance(function, ast.Lambda):
+            yield from _seeds(source, function)
+        elif function is not None and (found := project.function(source, last_name(function))):
             yield from _seeds(*found)
 
 

@@ -20,12 +20,12 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("warning", factors=("torch-algorithms",), fix="unsafe", cure="cudnn-autotune")
 def find(project: Project, source: Source) -> Findings:
-    """In a script that trains by a seed or asks for repeatable kernels, or where a helper seeds."""
-    own = {source.function_of(call) for _, call in seeds_in(source)}
-    asked = any(is_true(value) for _, value in set_to(source, f"{_CUDNN}.deterministic"))
+    """`benchmark = True` in a script that trains with a seed or repeatable kernels, or in a function that seeds."""
+    seeding = {source.function_of(call) for _, call in seeds_in(source)}
+    is_deterministic = any(is_true(value) for _, value in set_to(source, f"{_CUDNN}.deterministic"))
     for node, value in set_to(source, f"{_CUDNN}.benchmark"):
-        is_asked = source in project.trains and (asked or "torch" in project.seeds(source))
-        if is_true(value) and (is_asked or source.function_of(node) in own):
+        should_repeat = source in project.trains and (is_deterministic or "torch" in project.seeds(source))
+        if is_true(value) and (should_repeat or source.function_of(node) in seeding):
             yield Finding.at(source, node, "lets cuDNN choose kernels by time, which a seed does not hold still")
 
 

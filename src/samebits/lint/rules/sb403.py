@@ -20,13 +20,13 @@ _NAME = "torch.use_deterministic_algorithms"
 
 @Rule("warning", factors=("torch-algorithms",), fix="unsafe")
 def find(project: Project, source: Source) -> Findings:
-    """`warn_only`, and False in the function that said True."""
+    """Calls with `warn_only=True`, and calls with False below a call with True."""
     for call in source.calls[_NAME]:
         mode = argument(call, "mode", 0)
         if isinstance(source.function_of(call), Function) and any(
-            isinstance(one, ast.If) for one in source.around(call)
+            isinstance(outer, ast.If) for outer in source.around(call)
         ):
-            continue  # somebody has asked for it
+            continue  # an option or a caller chooses it
         if is_true(argument(call, "warn_only")):
             yield Finding.at(source, call, "lets operations that cannot repeat run with a warning")
         elif getattr(mode, "value", None) is False and _is_on_before(source, call.lineno):
@@ -35,4 +35,4 @@ def find(project: Project, source: Source) -> Findings:
 
 def _is_on_before(source: Source, line: int) -> bool:
     calls = source.calls[_NAME]
-    return any(is_true(argument(one, "mode", 0)) and one.lineno < line for one in calls)
+    return any(is_true(argument(call, "mode", 0)) and call.lineno < line for call in calls)

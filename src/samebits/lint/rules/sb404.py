@@ -19,7 +19,7 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("warning", factors=("torch-rng",))
 def find(project: Project, source: Source) -> Findings:
-    """In scripts that train."""
+    """Calls that ask for deterministic algorithms in scripts that train and do not seed torch."""
     for call in source.calls["torch.use_deterministic_algorithms"]:
         entries = project.entries_of(source)
         is_on = is_true(argument(call, "mode", 0)) and project.lacks_seed(source, "torch")

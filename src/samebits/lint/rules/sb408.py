@@ -14,19 +14,19 @@ import ast
 from samebits.lint.project import argument, is_true
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
-# These reduce, and look at nothing else; or they write to what they are given.
+# Functions that reduce, and so return a whole result, or that write to their argument.
 _COMPLETE = {"all", "any", "max", "amax", "min", "amin", "sum", "prod", "mean", "std", "var", "copyto"}
 _COMPLETE |= {"nanmax", "nanmin", "nansum", "nanprod", "nanmean", "nanstd", "nanvar"}
 
 
 @Rule("error", factors=("uninitialized-memory",))
 def find(project: Project, source: Source) -> Findings:
-    """Calls with `where` and no `out`."""
+    """Calls of NumPy's functions with `where` and no `out`."""
     for keyword in source.every(ast.keyword):
         call = source.parents[keyword]
         if keyword.arg != "where" or is_true(keyword.value) or not isinstance(call, ast.Call):
             continue
         library, _, name = source.qualified(call.func).rpartition(".")
-        has_out = argument(call, "out") or any(not one.arg for one in call.keywords)
+        has_out = argument(call, "out") or any(not other.arg for other in call.keywords)
         if library == "numpy" and name not in _COMPLETE and not has_out:
             yield Finding.at(source, call, f"leaves what {name}() returns unwritten but for some places")

@@ -28,24 +28,24 @@ _EMPTY = ("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.empty_like"
 
 @Rule("error", factors=("uninitialized-memory",))
 def find(project: Project, source: Source) -> Findings:
-    """Where nothing else in the class, its bases or its heirs, initializes anything that could be it."""
+    """Parameters made of unwritten memory, where nothing in the class or the file seems to initialize them."""
     for call in source.methods["Parameter"]:
-        node, holder, made = source.parents[call], class_around(source, call), call.args[0] if call.args else None
-        if not (isinstance(node, ast.Assign) and isinstance(made, ast.Call) and made.args and holder):
+        node, holder, tensor = source.parents[call], class_around(source, call), call.args[0] if call.args else None
+        if not (isinstance(node, ast.Assign) and isinstance(tensor, ast.Call) and tensor.args and holder):
             continue
-        name, maker = dotted(node.targets[0]), source.qualified(made.func)
-        # `torch.Tensor` of a list, or of what may be one, holds its numbers.
-        is_full = "empty" not in maker and isinstance(made.args[0], ast.List | ast.Tuple | ast.Name)
-        is_left = argument(call, "requires_grad") is None and not _is_filled(source, holder, name)
-        if maker in _EMPTY and not is_full and is_left:
+        name, maker = dotted(node.targets[0]), source.qualified(tensor.func)
+        # `torch.Tensor` of a list, or of a name that may be one, holds the list's numbers.
+        is_full = "empty" not in maker and isinstance(tensor.args[0], ast.List | ast.Tuple | ast.Name)
+        is_unfilled = argument(call, "requires_grad") is None and not _is_filled(source, holder, name)
+        if maker in _EMPTY and not is_full and is_unfilled:
             yield Finding.at(source, node, f"makes {name} of memory that nobody wrote")
 
 
 def _is_filled(source: Source, holder: ast.ClassDef, name: str) -> bool:
-    """Whether a method mentions it again, or something walks over all parameters."""
-    if sum(dotted(one) == name for one in walk(holder)) > 1:
+    """Whether the class mentions the parameter again, or something may initialize, load or walk over all parameters."""
+    if sum(dotted(node) == name for node in walk(holder)) > 1:
         return True
-    words = {last_name(one) for one in walk(holder)} | source.words
+    words = {last_name(node) for node in walk(holder)} | source.words
     return any("init" in word or "reset" in word for word in words - {"__init__"}) or bool(
         words & {"parameters", "load_state_dict", "from_pretrained", "setattr", "apply"}
     )

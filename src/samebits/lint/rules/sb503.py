@@ -18,7 +18,7 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("warning", factors=("torch-algorithms",))
 def find(project: Project, source: Source) -> Findings:
-    """`atomic_add` of triton.language."""
+    """Calls of `atomic_add` of triton.language."""
     for call in source.methods["atomic_add"]:
         if source.qualified(call.func).startswith(("triton.", "tl.", ".tl.")):
             yield Finding.at(source, call, "adds in the order in which threads come")

@@ -18,10 +18,10 @@ _STARTING = ("Process", "spawn", "start_processes")
 
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
-    """`share_memory()` of what is called a model, where processes are started that step."""
+    """Calls of `share_memory()` on an object named as a model, where processes are started and something steps."""
     for call in (*source.methods["share_memory"], *source.methods["share_memory_"]):
         starts = any(name in source.methods for name in _STARTING)
-        steps = any({"step", "backward"} <= one.methods.keys() for one in (source, *project.imports_of(source)))
+        steps = any({"step", "backward"} <= file.methods.keys() for file in (source, *project.imports_of(source)))
         owner = last_name(owner_of(call)).lower()
         if starts and steps and any(word in owner for word in ("model", "net", "policy", "actor")):
             yield Finding.at(source, call, f"shares {owner} among processes that step on it as they come")

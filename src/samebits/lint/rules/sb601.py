@@ -26,12 +26,12 @@ _OPTIMIZER = re.compile(r"(.*_)?(optim\w*|opt)(_\w+)?", re.IGNORECASE)
 
 @Rule("warning")
 def find(project: Project, source: Source) -> Findings:
-    """Optimizers that are given a state, in scripts that give none to a generator."""
+    """Calls that give an optimizer its state, where the scripts give none to a generator."""
     for call in source.methods["load_state_dict"]:
         owner = last_name(owner_of(call))
         entries = project.entries_of(source)
         if not _OPTIMIZER.fullmatch(owner) or not any(entry in project.trains for entry in entries):
             continue
-        words = {word for one in project.together(source) for word in one.words}
+        words = {word for file in project.together(source) for word in file.words}
         if not words & _RESTORING and not any("rng" in word.lower() for word in words):
             yield Finding.at(source, call, f"resumes {owner}, and no script here the states of generators")

@@ -27,30 +27,30 @@ _RESTORING = {name: library for name, library in SEEDS.items() if "state" in nam
 
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
-    """Below what restores it from a checkpoint, itself or by a function of these files, in one block."""
+    """Calls that seed a generator below the one, or a call of its function, that restores it from a checkpoint."""
     restored = [*_restored(source), *_restored_elsewhere(project, source)]
     for library, call in seeds_in(source) if restored else ():
         above, here = statements_above(source, call), source.function_of(call)
-        own = [one for other, one in restored if other == library and source.function_of(one) is here]
-        before = [one for one in own if any(each in above for each in source.around(one))]
-        if before and call not in own and all(one.lineno < call.lineno for one in own):
+        nearby = [one for restorer, one in restored if restorer == library and source.function_of(one) is here]
+        before = [one for one in nearby if any(outer in above for outer in source.around(one))]
+        if before and call not in nearby and all(one.lineno < call.lineno for one in nearby):
             yield Finding.at(source, call, f"throws away the state that line {before[-1].lineno} has restored")
 
 
 def _restored(source: Source) -> Iterator[tuple[str, ast.Call]]:
-    """Where a generator gets a state that is part of something: not one that was put aside for a while."""
+    """The calls that give a generator a state which is part of something, not one that was put aside for a while."""
     for name, library in _RESTORING.items():
         for call in source.calls[name]:
-            if any(isinstance(part, ast.Subscript) for given in call.args for part in walk(given)):
+            if any(isinstance(part, ast.Subscript) for argument in call.args for part in walk(argument)):
                 yield library, call
 
 
 def _restored_elsewhere(project: Project, source: Source) -> Iterator[tuple[str, ast.Call]]:
-    """Where a function is called that does so."""
-    for one in project.closure(source):
-        for library, call in _restored(one):
-            for user in source.methods[getattr(one.function_of(call), "name", "")]:
+    """The calls of functions, in a file or its imports, that restore a generator from a checkpoint."""
+    for file in project.closure(source):
+        for library, call in _restored(file):
+            for user in source.methods[getattr(file.function_of(call), "name", "")]:
                 *module, name = source.qualified(user.func).split(".")
-                is_meant = not any(module) or one.is_meant(module)
-                if is_meant and project.function(source, name) == (one, one.function_of(call)):
+                is_meant = not any(module) or file.is_meant(module)
+                if is_meant and project.function(source, name) == (file, file.function_of(call)):
                     yield library, user

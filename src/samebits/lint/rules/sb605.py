@@ -26,7 +26,7 @@ from samebits.lint.source import dotted, walk
 
 @Rule("warning")
 def find(project: Project, source: Source) -> Findings:
-    """Where a loop begins at what a checkpoint holds, and the name that counts it is saved below that key."""
+    """Assignments of an epoch from a checkpoint at which a loop begins whose counter is saved under the same key."""
     loops = [(dotted(node.target), begin) for node in source.every(ast.For) if (begin := _begin(node))]
     for node, _, key in counters_from(source) if loops else ():
         counted = {name for name, begin in loops if begin in map(dotted, node.targets)}
@@ -35,7 +35,7 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _begin(loop: ast.For) -> str:
-    """The name at which a loop over a range begins, where it counts as it says."""
+    """Return the name at which a loop over a range begins; empty where its body changes the counter."""
     match loop.iter:
         case ast.Call(func=ast.Name(id="range" | "trange"), args=[begin, _, *_]):
             names = [dotted(one.target) for each in loop.body for one in walk(each) if isinstance(one, ast.AugAssign)]
@@ -44,8 +44,8 @@ def _begin(loop: ast.For) -> str:
 
 
 def _saved(source: Source, key: str) -> Iterator[ast.expr]:
-    """What dicts hold below a key."""
+    """The values that dicts of a file hold under a key."""
     for node in source.every(ast.Dict):
-        for own, value in zip(node.keys, node.values, strict=True):
-            if isinstance(own, ast.Constant) and own.value == key:
+        for name, value in zip(node.keys, node.values, strict=True):
+            if isinstance(name, ast.Constant) and name.value == key:
                 yield value

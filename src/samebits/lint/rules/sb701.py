@@ -17,17 +17,17 @@ Told:
 from samebits.lint.project import argument
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
-# These tell it themselves.
+# Libraries that call `set_epoch` themselves.
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
 
 
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
-    """Where no script that it is part of calls `set_epoch`."""
+    """Samplers that shuffle, in files of whose scripts none mentions `set_epoch`."""
     for call in source.methods["DistributedSampler"]:
         shuffle, roots = argument(call, "shuffle", 3), {name.split(".")[0] for name in source.imported.values()}
-        known = project.together(source) if project.entries_of(source) else project.sources
-        if project.is_mentioned(known, "set_epoch"):
+        files = project.together(source) if project.entries_of(source) else project.sources
+        if project.is_mentioned(files, "set_epoch"):
             continue
         if getattr(shuffle, "value", True) is not False and not roots & set(_FRAMEWORKS):
             yield Finding.at(source, call, "shuffles every epoch alike: set_epoch() is called nowhere")

@@ -23,16 +23,16 @@ _RANK = re.compile(r"((.*_)?rank|process_index)", re.IGNORECASE)
 
 @Rule("error", fix="safe", cure="generator")
 def find(project: Project, source: Source) -> Findings:
-    """Where the last seed above a split in its function, or else every seed of the script, is made of the rank."""
+    """Splits where the last seed above in the function, or else every seed of the script, is computed from the rank."""
     for library, split in splits_in(source):
-        every = [(one, call) for one in project.together(source) for own, call in seeds_in(one) if own == library]
+        seeds = [(file, call) for file in project.together(source) for of, call in seeds_in(file) if of == library]
         here = source.function_of(split)
-        near = [seed for seed in every if seed[0] is source and source.function_of(seed[1]) is here]
+        near = [seed for seed in seeds if seed[0] is source and source.function_of(seed[1]) is here]
         near = [seed for seed in near if seed[1].lineno < split.lineno]
-        if (near or every) and all(_names_rank(*seed) for seed in near[-1:] or every):
+        if (near or seeds) and all(_names_rank(*seed) for seed in near[-1:] or seeds):
             reason = f"{last_name(split.func)}() draws from a generator that is seeded by the rank"
             yield Finding.at(source, split, reason)
 
 
 def _names_rank(source: Source, seed: ast.Call) -> bool:
-    return any(_RANK.fullmatch(last_name(part)) for given in seed.args for part in parts_of(source, given))
+    return any(_RANK.fullmatch(last_name(part)) for argument in seed.args for part in parts_of(source, argument))

@@ -22,12 +22,12 @@ from samebits.lint.source import last_name
 
 @Rule("info")
 def find(project: Project, source: Source) -> Findings:
-    """In scripts that have a seed option; SB304 speaks of samplers for evaluation."""
+    """Samplers without a seed in scripts that have an option `--seed`; those for evaluation are left to SB304."""
     for call in source.methods["DistributedSampler"]:
-        options = [one for each in project.together(source) for one in each.methods["add_argument"]]
-        has_option = any(getattr(one, "value", "") == "--seed" for call in options for one in call.args)
+        options = [option for file in project.together(source) for option in file.methods["add_argument"]]
+        has_option = any(getattr(name, "value", "") == "--seed" for option in options for name in option.args)
         shuffle = getattr(argument(call, "shuffle", 3), "value", True)
         names = [*map(last_name, getattr(source.parents[call], "targets", ()))]
-        is_left = argument(call, "seed", 4) is None and all(one.arg for one in call.keywords)
-        if has_option and is_left and shuffle is not False and not any(map(EVALUATION.fullmatch, names)):
+        is_default = argument(call, "seed", 4) is None and all(keyword.arg for keyword in call.keywords)
+        if has_option and is_default and shuffle is not False and not any(map(EVALUATION.fullmatch, names)):
             yield Finding.at(source, call, "shuffles by seed 0, whatever --seed says")

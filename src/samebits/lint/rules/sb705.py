@@ -26,19 +26,19 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("error", factors=("torch-rng", "numpy-rng", "python-rng"))
 def find(project: Project, source: Source) -> Findings:
-    """Where a script that trains seeds torch only in the function that spawns, or where only the script comes."""
+    """Calls in a script that trains which seed torch only where it spawns, or where spawned processes never come."""
     starts = [call for name in _STARTING for call in source.calls[name] if argument(call, "start_method") is None]
     if not starts or source not in project.trains or ALL in project.seeds(source):
         return
-    starters = {source.function_of(one) for one in starts}
-    seeds = [(one, call) for one in project.closure(source) for library, call in seeds_in(one) if library == "torch"]
-    own = [call for one, call in seeds if one is source]
+    starters = {source.function_of(start) for start in starts}
+    seeds = [(file, call) for file in project.closure(source) for library, call in seeds_in(file) if library == "torch"]
+    here = [call for file, call in seeds if file is source]
     if (
         seeds
-        and len(own) == len(seeds)
-        and all(source.function_of(call) in starters or holder_of(source, call) == MAIN for call in own)
+        and len(here) == len(seeds)
+        and all(source.function_of(call) in starters or holder_of(source, call) == MAIN for call in here)
     ):
-        yield Finding.at(source, own[0], f"seeds this process, and none of those that line {starts[0].lineno} starts")
+        yield Finding.at(source, here[0], f"seeds this process, and none of those that line {starts[0].lineno} starts")
 
 
 _STARTING = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")

@@ -20,7 +20,7 @@ _STARTS |= {"execv", "execve", "execl", "execle", "execvp", "execvpe"}
 
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
-    """Where no further process is started that would read it."""
+    """Statements that set PYTHONHASHSEED in a file that starts no further process which would read it."""
     for name, node in settings(source):
         if name == "PYTHONHASHSEED" and not project.is_mentioned([source], *_STARTS):
             yield Finding.at(source, node, "sets PYTHONHASHSEED, which Python has read before")

@@ -29,7 +29,7 @@ _MAPPING = ("map", "imap", "imap_unordered", "starmap", "map_async", "apply_asyn
 
 @Rule("error", factors=("numpy-rng",))
 def find(project: Project, source: Source) -> Findings:
-    """Functions given to a pool of `multiprocessing` that draw."""
+    """Draws from NumPy's global generator in functions that are given to a pool of `multiprocessing`."""
     for call in (call for name in _MAPPING for call in source.methods[name]):
         owner = dotted(owner_of(call))
         if "pool" not in owner.lower() or "Pool" not in source.words or "ThreadPool" in source.words or not call.args:

@@ -23,7 +23,7 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 @Rule("error", factors=("cpu-threads",), fix="safe", cure="late variable")
 def find(project: Project, source: Source) -> Findings:
-    """At the top of a file, below an import of torch or NumPy."""
+    """Statements at the top of a file that set a variable for threads below an import of torch or NumPy."""
     for name, node in settings(source):
         loaded = next(_imports(source, node), None)
         if name in THREADS and loaded is not None and isinstance(source.function_of(node), ast.Module):
