@@ -115,8 +115,8 @@ class Project:
 
     def function(self, source: Source, name: str) -> tuple[Source, Function] | None:
         """Return the function that a file means by a name, its own or else one that it imports, with its file."""
-        found = self.functions[name]
-        near = [one for one in found if one[0] is source] or [one for one in found if one[0] in self.closure(source)]
+        pairs = self.functions[name]
+        near = [pair for pair in pairs if pair[0] is source] or [p for p in pairs if p[0] in self.closure(source)]
         return near[0] if near else None
 
     @cached_property
@@ -160,23 +160,23 @@ class Project:
     def seeds(self, entry: Source) -> frozenset[str]:
         """Return whose generators a script seeds: `torch`, `numpy`, `random`; `*` where unseen code may seed them."""
         closure = self.closure(entry)
-        found = {
+        seeded = {
             library
             for source in closure
             for library, holder in self._seeding(source)
             if holder == TOP or (holder == MAIN and source is entry) or any(holder in file.words for file in closure)
         }
         siblings = [file for file in closure if os.path.dirname(file.path) == os.path.dirname(entry.path)]
-        return frozenset(found | {ALL} if any(map(self._imports_unseen, {entry, *siblings})) else found)
+        return frozenset(seeded | {ALL} if any(map(self._imports_unseen, {entry, *siblings})) else seeded)
 
     @remembered
     def _seeding(self, source: Source) -> frozenset[tuple[str, str]]:
         """Return the libraries that a file seeds, each with the holder of the call (see `holder_of`)."""
-        found = {(library, holder_of(source, call)) for library, call in seeds_in(source)}
+        seeding = {(library, holder_of(source, call)) for library, call in seeds_in(source)}
         for name, calls in source.calls.items():
             if is_seed_helper(name) and not self._is_here(source, last_name(calls[0].func)):
-                found |= {(ALL, holder_of(source, call)) for call in calls}
-        return frozenset(found)
+                seeding |= {(ALL, holder_of(source, call)) for call in calls}
+        return frozenset(seeding)
 
     def _is_here(self, source: Source, name: str) -> bool:
         """Whether a function or class is defined in a file or in one that it imports."""

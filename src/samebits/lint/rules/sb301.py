@@ -34,7 +34,7 @@ _DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
 
 @Rule("error", factors=("data-workers",))
 def find(project: Project, source: Source) -> Findings:
-    """Generators that the `__init__` of a dataset makes and its other methods use, where workers may copy the dataset."""
+    """Generators that the `__init__` of a dataset makes and its other methods use, where workers may copy them."""
     for call in (call for name in GENERATORS for call in source.calls[name]):
         node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
         holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""

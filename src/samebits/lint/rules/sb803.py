@@ -34,7 +34,7 @@ def find(project: Project, source: Source) -> Findings:
         owner = dotted(owner_of(call))
         if "pool" not in owner.lower() or "Pool" not in source.words or "ThreadPool" in source.words or not call.args:
             continue
-        found = project.function(source, last_name(call.args[0]))
-        for node in walk(found[1]) if found else ():
-            if isinstance(node, ast.Call) and found and found[0].qualified(node.func) in DRAWS["numpy"]:
-                yield Finding.at(found[0], node, f"draws in each process of {owner} from a copy of one generator")
+        task = project.function(source, last_name(call.args[0]))
+        for node in walk(task[1]) if task else ():
+            if isinstance(node, ast.Call) and task and task[0].qualified(node.func) in DRAWS["numpy"]:
+                yield Finding.at(task[0], node, f"draws in each process of {owner} from a copy of one generator")
