@@ -201,9 +201,9 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
     """Return the edits that sort folders and files in a loop `for root, folders, files in os.walk(...)`."""
     loop = own.source.parents[call]
     target = getattr(loop, "target", None)
-    if not isinstance(target, ast.Tuple) or not all(isinstance(one, ast.Name) for one in target.elts):
+    if not isinstance(target, ast.Tuple) or not all(isinstance(element, ast.Name) for element in target.elts):
         raise NoCureError("what os.walk gives is not taken apart in a loop")
-    names = [last_name(one) for one in target.elts[1:3]]
+    names = [last_name(element) for element in target.elts[1:3]]
     if isinstance(loop, ast.For):
         first = loop.body[0]
         if first.lineno == loop.lineno:

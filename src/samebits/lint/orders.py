@@ -57,11 +57,11 @@ def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
 
 def is_number(source: Source, node: ast.AST) -> bool:
     """Whether a node is taken modulo something, seeds, or is assigned to a name that speaks of seeds or splits."""
-    for one in (node, *source.around(node)):
-        match one:
+    for outer in (node, *source.around(node)):
+        match outer:
             case ast.BinOp(op=ast.Mod() | ast.BitAnd()):
                 return True
-            case ast.Call() if one is not node and "seed" in last_name(one.func).lower():
+            case ast.Call() if outer is not node and "seed" in last_name(outer.func).lower():
                 return True
             case ast.Assign(targets=[target]):
                 return bool(_NAMES.search(last_name(target)))

@@ -17,6 +17,7 @@ DEEPEST = 4
 
 class Shape(NamedTuple):
     """The shape of a value: what reading knows of it.
+
     Attributes:
         kind: set, list (anything with an order of its own), tuple (of known length), dict, view (of a dict), int,
             number, plain (certainly none of these), object (hashed by its address: a tensor, a module), address (what

@@ -150,7 +150,7 @@ class Source:
 
     def qualname(self, node: ast.AST) -> str:
         """Return the qualified name of a function or class, or of that around a node; `<module>` at the top level."""
-        holders = [one for one in (node, *self.around(node)) if isinstance(one, Function | ast.ClassDef)]
+        holders = [outer for outer in (node, *self.around(node)) if isinstance(outer, Function | ast.ClassDef)]
         names = [f"{one.name}.<locals>" if isinstance(one, Function) else one.name for one in reversed(holders)]
         return ".".join(names).removesuffix(".<locals>") or "<module>"
 
