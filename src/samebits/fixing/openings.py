@@ -131,7 +131,7 @@ def imports_end(own: Original) -> int:
 
 def _only_imports(node: ast.stmt) -> bool:
     if isinstance(node, ast.Try | ast.If):
-        inner = [*node.body, *node.orelse, *(each for handler in getattr(node, "handlers", []) for each in handler.body)]
+        inner = [*node.body, *node.orelse, *(each for one in getattr(node, "handlers", []) for each in one.body)]
         has_import = any(isinstance(one, ast.Import | ast.ImportFrom) for one in inner)
         return has_import and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in inner)
     return isinstance(node, ast.Import | ast.ImportFrom)

@@ -35,7 +35,7 @@ _COMPREHENSIONS = {ast.SetComp: "set", ast.ListComp: "list", ast.GeneratorExp: "
 
 
 class Flow:
-    """The shapes of expressions. Functions and classes are told apart by their names alone, in whatever file they are.
+    """The shapes of expressions. Functions and classes are identified by name alone, whichever file defines them.
 
     The sources are read together, again and again, until nothing new is learned. `imported` holds the data flow of
     other files, which are not read again.
@@ -53,7 +53,7 @@ class Flow:
             self.bases |= flow.bases
             self.learned = _merged([self.learned, flow.learned])
         from_imports = self.learned
-        # The shapes of names at the end of each loop: at the start of its next turn they have these.
+        # Loop → the shapes of names at its end, which they may have at its start, too.
         self.ends: dict[ast.AST, dict[str, Shape]] = {}
         for _ in range(READINGS):
             ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, dict(from_imports), {}
@@ -89,7 +89,7 @@ class Flow:
         return UNKNOWN
 
     def made_by(self, maker: Shape) -> Shape:
-        """Return the shape of what a function returns that is passed as a value, as `set` is in `defaultdict(set)`."""
+        """Return the shape of the result of a function that is passed as a value, as `set` is in `defaultdict(set)`."""
         return maker.of[0] if maker.kind == "maker" else self.known.get(f"{maker.name}()", UNKNOWN)
 
 
@@ -111,7 +111,7 @@ class _Scope:
 
 
 class _FileReader:
-    """The reader of one file. It reads functions after the scope in which they are defined."""
+    """A reader of one file. It reads each function after the scope that defines the function."""
 
     def __init__(self, flow: Flow, source: Source) -> None:
         self.flow, self.source = flow, source
@@ -243,7 +243,7 @@ class _FileReader:
             self.statement(statement)
 
     def branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> None:
-        """Read each body from the same start; below, names have the shapes of any body that is not left early."""
+        """Read each body from the same start; afterwards, names have the shapes of each body that is not left early."""
         before, outcomes = self.scope.names, list[dict[str, Shape]]()
         for body in bodies:
             self.scope.names = dict(before)

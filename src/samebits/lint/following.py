@@ -1,4 +1,4 @@
-"""Follows things without an order through names, attributes, loops and functions, to the uses of their order."""
+"""Follows unordered things through names, attributes, loops and functions, to the places that use an order of them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SINKS = {
 _FILLING = {"append": 0, "extend": 0, "insert": 1}
 
 
-# Things without an order: files of a folder (in order only on one disk), members of a set, results as they are done.
+# Unordered things: files of a folder, whose order is fixed on one disk only; members of a set; results as they are done.
 Kind = Literal["listing", "set", "done"]
 
 
 class Use(NamedTuple):
-    """A use of the order of things that have none.
+    """A use of the order in which unordered things happen to come.
 
     Attributes:
         kind: order, slice (dealt out by a step) or zip.
@@ -40,7 +40,7 @@ class Use(NamedTuple):
 
 
 class Following:
-    """Finds where the files of a project use the order of things that have none."""
+    """Finds where the files of a project use the order of unordered things."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -55,7 +55,7 @@ class Following:
         return [use for file, node in self.mentions(source, target, after) for use in self.uses(file, node, of)]
 
     def nodes(self, source: Source, node: ast.AST) -> Iterator[tuple[Source, ast.AST]]:
-        """An expression and all that hold the same things, or something in their order, each with its file."""
+        """An expression, and all that hold its things or results of them in the same order, each with its file."""
         waiting, seen = [(source, node)], set[ast.AST]()
         while waiting and len(seen) < 200:
             file, holder = waiting.pop()

@@ -30,7 +30,7 @@ CHOOSING = {"sorted", "min", "max", "nlargest", "nsmallest"}  # blind, unless a 
 _TOTAL_KEYS = {"str", "repr", "int", "float", "ord", "fspath", "index"}
 # Functions that return their argument.
 _KEEPING = {"copy", "deepcopy", "tqdm", "track"}
-# Function that depends on order → weight. A call around it may undo that, as in `sorted(list(words))`, unless it ranks.
+# Function that depends on order → weight. An outer call may undo that, as in `sorted(list(words))`, but of `_RANKING`.
 ORDERING = {
     **dict.fromkeys(["list", "tuple", "enumerate", "zip", "zip_longest"], NUMBERS),
     **dict.fromkeys(["accumulate", "combinations", "deque", "extend", "fromiter", "islice", "permutations"], LISTS),
@@ -96,7 +96,7 @@ class _Uses:
         self.source, self.flow = source, flow
 
     def at(self, node: ast.AST) -> Iterator[_Use]:
-        """The uses by one statement or expression itself."""
+        """The uses of an order, a hash or an address by a single statement or expression."""
         of = self.flow.of
         match node:
             case ast.For() | ast.AsyncFor():
@@ -159,7 +159,7 @@ class _Uses:
         return shape.kind == "maker" and bool(shape.name)
 
     def known_name(self, node: ast.Call) -> str:
-        """Return the name by which a called function is known; empty where a file redefines it, or a method has it."""
+        """Return the name of a called function that is known by it; empty where the name may mean another function."""
         name, shape = last_name(node.func), self.flow.of(node.func)
         if shape.kind in ("function", "class"):
             return ""
@@ -168,7 +168,7 @@ class _Uses:
             return "" if name in vars(builtins) and not self.is_builtin(node.func) else name
         if dotted(node.func) in _BLIND_IN_NUMPY or (name == "update" and self.is_set(node.func)):
             return "set"
-        # Hardly a method does what the builtin of its name does, but `pool.map` does.
+        # A method rarely does what the builtin of the same name does, but `pool.map` does.
         return "" if name in vars(builtins) and name != "map" else name
 
     def is_set(self, function: ast.expr) -> bool:

@@ -27,7 +27,7 @@ _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
 
 
 def remembered(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
-    """Return a function of a project that keeps its results in the project, one for each set of arguments."""
+    """Wrap a function of a project so that the project keeps its results, one for each set of arguments."""
 
     def answer(project: Project, /, *given: P.args, **named: P.kwargs) -> T:
         results, key = project.known[ask], (*given, *named.items())
@@ -143,7 +143,7 @@ class Project:
 
     @remembered
     def models_in(self, source: Source) -> list[ast.Call]:
-        """Return the calls `Net()` or `Net.from_name()` of a file that make the project's models, whose layers draw."""
+        """Return the calls `Net()` or `Net.from_name()` of a file that make models of the project: their layers draw."""
         calls: list[Any] = []
         for name in source.words & self.classes.keys():
             classes = [node for home, node in self.classes[name] if home in self.closure(source)]
@@ -222,7 +222,7 @@ class Project:
 
     @remembered
     def flow(self, source: Source, *others: Source) -> Flow:
-        """Return the data flow of a file, built on that of other files that it imports, each by itself."""
+        """Return the data flow of a file, built on the separate data flow of each of the other files."""
         return Flow([source], map(self.flow, others))
 
 
@@ -353,7 +353,7 @@ def is_true(node: ast.AST | None) -> bool:
 
 
 def value_of(source: Source, node: ast.expr) -> ast.expr:
-    """Return what a name is assigned, if that is once in its function, or else in the top level; otherwise the node."""
+    """Return the value of a name that is assigned once, in its function or else at the top level; otherwise the node."""
     if not isinstance(node, ast.Name):
         return node
     here = source.function_of(node)

@@ -187,7 +187,7 @@ _NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
 
 def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), made: Shape = UNKNOWN) -> Shape:
     """Return the shape that a function, or method of `owner`, returns; `made` is that of calling its first argument."""
-    # Hardly a function of a module does what the builtin of its name does, but `pool.map` does.
+    # A function of a module rarely does what the builtin of the same name does, but `pool.map` does.
     is_function = owner is None or (owner.kind == "module" and name not in vars(builtins)) or name == "map"
     text = _FUNCTIONS.get(name) if is_function else None
     if text is None:
