@@ -126,7 +126,7 @@ def calls_at(own: Original, site: Site, names: Collection[str]) -> list[ast.Call
     """Return the calls of functions with these last names at a line, else those across it, in the order of the file."""
     calls = [call for name in names for call in own.source.methods[name]]
     calls = [call for call in calls if call.lineno <= site.line <= (call.end_lineno or 0)]
-    # In a chain of calls over several lines, every call begins on the first line, and its name is on a later one.
+    # In a chain of calls over several lines, every call begins on the first line, but its name may be on a later one.
     exact = [call for call in calls if site.line in (call.lineno, call.func.end_lineno)]
     return sorted(exact or calls, key=lambda call: (call.lineno, call.col_offset))
 

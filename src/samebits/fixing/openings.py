@@ -138,7 +138,7 @@ def _only_imports(node: ast.stmt) -> bool:
 
 
 def _alone(own: Original, line: int) -> int:
-    """Return a line on which a statement ends; NoCureError where it holds two statements, or ends in a backslash."""
+    """Return a line as it is; NoCureError where code goes on from it into the next, so that nothing fits below."""
     if line and any(one.lineno == line and one.end_lineno != line for one in own.source.tree.body):
         raise NoCureError(f"line {line} holds more than one statement")
     if line and own.text[own.offset(line) : own.end_of_line(line)].rstrip().endswith("\\"):

@@ -12,7 +12,7 @@ from samebits.lint.source import Source
 # The factors on which a hash, or the order of a set, can depend.
 SEED, ADDRESS = "hash-seed", "memory-addresses"
 
-# Weights of uses, from likely to harmless: the order becomes numbers, a list, steps of a loop, rounding errors, nothing.
+# Weights of uses, the likeliest to matter first: the order becomes numbers, a list, a loop, rounding errors, nothing.
 NUMBERS, LISTS, LOOPS, WEAK, SILENT = 40, 30, 20, 10, 0
 
 

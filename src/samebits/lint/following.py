@@ -21,7 +21,7 @@ _SINKS = {
 _FILLING = {"append": 0, "extend": 0, "insert": 1}
 
 
-# Unordered things: files of a folder, whose order is fixed on one disk only; members of a set; results as they are done.
+# Unordered things: files of a folder (one disk keeps their order), members of a set, results as they are done.
 Kind = Literal["listing", "set", "done"]
 
 

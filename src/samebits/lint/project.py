@@ -143,7 +143,7 @@ class Project:
 
     @remembered
     def models_in(self, source: Source) -> list[ast.Call]:
-        """Return the calls `Net()` or `Net.from_name()` of a file that make models of the project: their layers draw."""
+        """Return the calls `Net()` or `Net.from_name()` that make models of the project in a file: their layers draw."""
         calls: list[Any] = []
         for name in source.words & self.classes.keys():
             classes = [node for home, node in self.classes[name] if home in self.closure(source)]
@@ -353,7 +353,7 @@ def is_true(node: ast.AST | None) -> bool:
 
 
 def value_of(source: Source, node: ast.expr) -> ast.expr:
-    """Return the value of a name that is assigned once, in its function or else at the top level; otherwise the node."""
+    """Return the value of a name that is assigned once in its function, or else once at the top; otherwise the node."""
     if not isinstance(node, ast.Name):
         return node
     here = source.function_of(node)
