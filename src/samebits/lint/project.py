@@ -143,7 +143,7 @@ class Project:
 
     @remembered
     def models_in(self, source: Source) -> list[ast.Call]:
-        """Return the calls `Net()` or `Net.from_name()` in a file that make models of the project: these draw layers."""
+        """Return the calls `Net()` or `Net.from_name()` in a file that make models of the project, and draw layers."""
         calls: list[Any] = []
         for name in source.words & self.classes.keys():
             classes = [node for home, node in self.classes[name] if home in self.closure(source)]
