@@ -23,6 +23,7 @@ from samebits.comparison.ops import OpDivergence
 from samebits.launch.command import Command
 from samebits.runfolder.notes import (
     Carried,
+    Files,
     InEffect,
     Journal,
     Note,
@@ -47,6 +48,26 @@ def noted(folder: Path, number: int, *notes: Note) -> None:
         journal.note(note)
     own = folder / f"journal.other.{number}.jsonl"
     next(folder.glob(f"journal.*.{os.getpid()}.jsonl")).rename(own)
+
+
+def test_code_that_cannot_be_read_costs_its_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else was noted is there, and that reading failed is said as ours."""
+    path = tmp_path / "train.py"
+    path.write_text("print(hash('ab'))\n")
+
+    def fails(_: object) -> None:
+        raise RecursionError("too deep")
+
+    notes = Files((str(path),)), Witnessed("torch-rng", DRAWN, "torch.randn")
+    noted(tmp_path, 0, *notes)
+    assert read_facts(tmp_path).read_lines.keys() == {"hash-seed"}
+    monkeypatch.setattr("samebits.lint.hash_order.find_hash_order", fails)
+    os.utime(path, (1, 1))  # so it is another file than before
+
+    facts = read_facts(tmp_path)
+
+    assert (facts.read_lines, facts.entries.keys()) == ({}, {"torch-rng"})
+    assert facts.unread.endswith("which is samebits' mistake (RecursionError: too deep): please report this")
 
 
 def test_a_seed_that_comes_too_late_is_known(tmp_path: Path) -> None:

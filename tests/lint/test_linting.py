@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from samebits.base.errors import UsageError
+from samebits.lint import linting
 from samebits.lint.linting import Linted, LintOptions, lint
+from samebits.lint.rule import Findings, all_rules
 from tests.cli.typed import typed
 from tests.schemas import assert_valid
 
@@ -37,6 +40,22 @@ def test_a_comment_with_a_reason_takes_a_finding_back(tmp_path: Path) -> None:
     assert found(tmp_path, a=above).ignored == 1
     for text in (f"{line}  {comment}", f"{line}  # samebits: ignore[SB101] demo", f"{line}  # ignore"):
         assert codes(found(tmp_path, a=GUILTY.replace(line, text))) == ["SB106"]
+
+
+def test_a_rule_that_fails_costs_its_findings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other ones are found, and the failure is said with the file and the rule, as ours."""
+
+    def fails(*_: object) -> Findings:
+        raise IndexError("list index out of range")
+
+    rules = [replace(rule, find=fails) if rule.code == "SB107" else rule for rule in all_rules()]
+    monkeypatch.setattr(linting, "all_rules", lambda: rules)
+    linted = found(tmp_path, a=GUILTY)
+
+    assert codes(linted) == ["SB106"]
+    assert [(Path(one.path).name, one.why) for one in linted.unread] == [
+        ("a.py", "SB107 cannot read it, which is samebits' mistake (IndexError: list index out of range)")
+    ]
 
 
 SPLIT = """import torch
@@ -152,12 +171,12 @@ def notebook(*cells: str) -> str:
 def test_a_notebook_is_read_cell_by_cell(tmp_path: Path) -> None:
     """Lines count within a cell; what only IPython understands is no mistake."""
     magic = "%matplotlib inline\n!pip install x \\\n    y\nimport torch\nlen?"
-    (tmp_path / "a.ipynb").write_text(notebook(magic, "%%bash\nls", "rng = torch.Generator()\nrng.seed()"))
+    (tmp_path / "a.ipynb").write_text(notebook(magic, "%%bash\nls", "%%time\nrng = torch.Generator()\nrng.seed()"))
     (tmp_path / "b.ipynb").write_text("{}")
 
     linted = lint([tmp_path])
 
-    assert [(one.cell, one.line, one.rule) for one in linted.findings] == [(4, 2, "SB106")]
+    assert [(one.cell, one.line, one.rule) for one in linted.findings] == [(4, 3, "SB106")]
     assert [(Path(one.path).name, one.why) for one in linted.unread] == [("b.ipynb", "it is no notebook: 'cells'")]
 
 

@@ -12,7 +12,7 @@ from signal import SIGINT
 from samebits.base.errors import InterruptError
 from samebits.base.printable import listed
 from samebits.base.sites import Site, shown_path
-from samebits.checking.facts import apart
+from samebits.checking.facts import apart, unread_words
 from samebits.checking.first import earliest
 from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.leftovers import described, outside
@@ -334,6 +334,7 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
     """Return notes on what runs did that one would not expect, and on the limits of the comparison."""
     pool, space, left, request = inquiry.pool, inquiry.pool.workspace, found.left, inquiry.request
     notes = [*found.made.words, *pool.remarks]
+    notes += dict.fromkeys(run.facts.unread for run in pool.runs if run.facts.unread)
     notes += [f"not in the copies of the working folder: {one}" for one in space.survey.lost]
     if space.survey.linked or space.survey.whole:
         notes.append(f"not copied, but used in place: {shown_size(space.survey)}")
@@ -395,7 +396,10 @@ def _seed_notes(pool: RunPool, found: Found) -> list[str]:
     """Return notes on seeds that the script takes and does not use, where a missing seed may be the cause."""
     if not any(cause.fixed_together for cause in found.causes) and found.unknown is None:
         return []
-    return [f"{one.reason} ({Site(one.path, one.line).place})" for one in find_seed_arguments(_files(pool))]
+    try:
+        return [f"{one.reason} ({Site(one.path, one.line).place})" for one in find_seed_arguments(_files(pool))]
+    except Exception as error:  # what was measured is worth more than this note
+        return [unread_words(error)]
 
 
 def _files(pool: RunPool) -> list[str]:

@@ -82,6 +82,7 @@ class Facts:
         interpreter: the Python that ran it, in words.
         used: which of the things that some factors need the program used; None where it ended before that was noted.
         read_lines: factor → lines at which it may enter, found by reading the user's code.
+        unread: why the user's code could not be read for them, as a sentence; empty where it could.
         script: path of the script that ran; empty where that is no file of the user's.
         files: the user's own files that were imported.
         seeds: every call that seeded a generator.
@@ -104,6 +105,7 @@ class Facts:
     interpreter: str = "the command's Python"
     used: frozenset[str] | None = None
     read_lines: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    unread: str = ""
     script: str = ""
     files: tuple[str, ...] = ()
     seeds: tuple[Seeded, ...] = ()
@@ -140,6 +142,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     started = list(_of(Started, notes))
     # Nobody typed what follows `-c`: libraries generate it, with the numbers of their pipes.
     typed = (" ".join(note.argv) for note in started if len(note.argv) > 1 and note.argv[1] != "-c")
+    read_lines, unread = _read_lines(files)
     return Facts(
         entries=_entries(witnessed),
         in_libraries=frozenset(note.factor for note, _ in witnessed if note.site is None),
@@ -148,7 +151,8 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         stderr_tail=_last_lines(folder),
         interpreter=next((note.executable for note in started), Facts.interpreter),
         used=_used(notes),
-        read_lines=_read_lines(files),
+        read_lines=read_lines,
+        unread=unread,
         script=next((note.script for note in _of(Observed, notes) if note.script), ""),
         files=tuple(sorted(filter(is_user_file, files))),
         seeds=tuple(_of(Seeded, notes)),
@@ -269,8 +273,8 @@ def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple
     return tuple(sorted(found.values(), key=lambda note: note.how == "made"))
 
 
-def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
-    """Return for each factor the lines at which it may enter, found by reading; files that runs share are read once."""
+def _read_lines(files: Iterable[str]) -> tuple[Mapping[str, tuple[Entry, ...]], str]:
+    """Return for each factor the lines at which it may enter, found by reading, and why that failed, if it did."""
     dated: list[tuple[str, float]] = []
     for path in sorted(filter(is_user_file, files)):
         with suppress(OSError):
@@ -279,15 +283,25 @@ def _read_lines(files: Iterable[str]) -> Mapping[str, tuple[Entry, ...]]:
 
 
 @cache
-def _read_once(files: tuple[tuple[str, float], ...]) -> Mapping[str, tuple[Entry, ...]]:
+def _read_once(files: tuple[tuple[str, float], ...]) -> tuple[Mapping[str, tuple[Entry, ...]], str]:
+    """Return the same as `_read_lines` for files with their times; files that runs share are read once."""
     from samebits.lint.hash_order import find_hash_order  # only this function needs the reader of code
 
-    findings = find_hash_order([path for path, _ in files])
+    try:
+        findings = find_hash_order([path for path, _ in files])
+    except Exception as error:  # what was measured is worth more than these lines
+        return {}, unread_words(error)
     lines = defaultdict[str, list[Entry]](list)
     for one in findings:
         for name in one.depends_on:
             lines[name].append(Entry(one.reason, Site(one.path, one.line, one.function), one.source))
-    return {name: tuple(entries) for name, entries in lines.items()}
+    return {name: tuple(entries) for name, entries in lines.items()}, ""
+
+
+def unread_words(error: Exception) -> str:
+    """Return in words that reading the user's code failed."""
+    why = f"{type(error).__name__}: {error}"
+    return f"the code could not be read for lines, which is samebits' mistake ({why}): please report this"
 
 
 def _refusal(note: Refused) -> str:

@@ -424,7 +424,7 @@ def unshuffled(files: Sources, wanted: Wanted) -> Cure:
 def spelt(files: Sources, wanted: Wanted) -> Cure:
     """Correct the misspelt name of an environment variable."""
     file, edits = files.at(wanted.place), list[Edit]()
-    for name, node in settings(file.source):
+    for name, _, node in settings(file.source):
         for part in ast.walk(node) if node.lineno == wanted.place.line else ():  # type: ignore[attr-defined]
             if isinstance(part, ast.Constant) and part.value == name:
                 edits.append(Edit(*file.span(part), file.written(part).replace(name, meant(name) or name)))

@@ -19,24 +19,30 @@ def meant(name: str) -> str:
     return near[0] if near and name not in KNOWN else ""
 
 
-def settings(source: Source) -> Iterator[tuple[str, ast.AST]]:
-    """The names of variables that a file sets, each with the statement or call that does."""
+# The name of a variable, what it is set to, and the statement or call that does.
+Set = tuple[str, ast.expr, ast.AST]
+
+
+def settings(source: Source) -> Iterator[Set]:
+    """The variables that a file sets."""
     if not {"environ", "putenv"} & source.words:
         return
     for node in source.every(ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Subscript) and source.qualified(target.value) == "os.environ":
-                yield from _named(target.slice, node)
+                yield from _named(target.slice, node.value, node)
     for name in ("os.environ.setdefault", "os.putenv"):
         for call in source.calls[name]:
-            yield from _named(call.args[0] if call.args else None, call)
+            if len(call.args) == 2:
+                yield from _named(call.args[0], call.args[1], call)
     for call in source.calls["os.environ.update"]:
-        for keyword in call.keywords:
-            yield from [(keyword.arg, call)] if keyword.arg else []
-        for key in call.args[0].keys if call.args and isinstance(call.args[0], ast.Dict) else []:
-            yield from _named(key, call)
+        yield from ((keyword.arg, keyword.value, call) for keyword in call.keywords if keyword.arg)
+        for given in call.args[:1]:
+            if isinstance(given, ast.Dict):
+                for key, value in zip(given.keys, given.values, strict=True):
+                    yield from _named(key, value, call)
 
 
-def _named(key: ast.expr | None, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+def _named(key: ast.expr | None, value: ast.expr, node: ast.AST) -> Iterator[Set]:
     if isinstance(key, ast.Constant) and isinstance(key.value, str):
-        yield key.value, node
+        yield key.value, value, node

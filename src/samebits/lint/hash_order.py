@@ -218,7 +218,7 @@ class _Uses:
             return SILENT
         if name in CHOOSING and _may_tie(call):
             return min(self.matters(call), WEAK) if name == "sorted" else WEAK
-        if name in _BLIND or (name == "sum" and self.flow.of(call.args[0]).member == INT):
+        if name in _BLIND or (name == "sum" and call.args and self.flow.of(call.args[0]).member == INT):
             return SILENT  # integers add up to the same in every order, floats are rounded differently in each
         if name == "sum":
             return WEAK

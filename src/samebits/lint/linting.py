@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -137,18 +138,20 @@ def _read(codes: Sequence[str], groups: Iterable[Group]) -> Linted:
                     sources[name] = parsed(name, text, cells)
             except UnreadableError as error:
                 unread.append(Unread(name, error.line, error.why))
-        found = {(one.path, one.line, one.rule, one.reason): one for one in _found(rules, Project([*sources.values()]))}
+        found = dict[tuple[str, int, str, str], Finding]()
+        project = Project([*sources.values()])
+        for rule, source in product(rules, sources.values()):
+            try:
+                for one in rule.find(project, source):
+                    finding = replace(one, rule=rule.code, level=rule.level)
+                    found[finding.path, finding.line, finding.rule, finding.reason] = finding
+            except Exception as error:  # the other rules and files are read all the same
+                why = f"{rule.code} cannot read it, which is samebits' mistake ({type(error).__name__}: {error})"
+                unread.append(Unread(source.path, 0, why))
         wanted = [finding for finding in found.values() if not _is_ignored(sources[finding.path], finding)]
         kept += [_in_cell(sources[finding.path], finding) for finding in wanted]
         ignored += len(found) - len(wanted)
     return Linted(0, tuple(kept), ignored, tuple(unread))
-
-
-def _found(chosen: Iterable[Rule], project: Project) -> Iterator[Finding]:
-    for rule in chosen:
-        for source in project.sources:
-            for finding in rule.find(project, source):
-                yield replace(finding, rule=rule.code, level=rule.level)
 
 
 def _chosen(options: LintOptions) -> list[Rule]:

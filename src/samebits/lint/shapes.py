@@ -142,7 +142,7 @@ def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Sha
         case ast.Subscript():
             parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             values, name = [promised(part, named) for part in parts], last_name(node.value).lower()
-            if name in _CONTAINERS:
+            if name in _CONTAINERS and values:
                 return container(_CONTAINERS[name], values[-1])
             if name == "tuple":
                 is_open = len(parts) == 2 and isinstance(parts[1], ast.Constant)

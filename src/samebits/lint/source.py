@@ -198,12 +198,18 @@ def text_of(path: str) -> Text:
         raise UnreadableError(f"it is no notebook: {error}") from error
 
 
+_CELL_MAGIC = re.compile(r"\s*%%(\w*)")
+# What follows these is Python that runs in the notebook (IPython, "Built-in magic commands").
+_OF_PYTHON = {"time", "timeit", "capture", "prun", "debug"}
+
+
 def _code_of(notebook: Any) -> Text:
-    """Return the code of a notebook; commands of IPython become `pass`, cells that begin with `%%` are left out."""
+    """Return the code of a notebook; commands of IPython become `pass`, cells in other languages are left out."""
     lines, cells = list[str](), list[tuple[int, int]]()
     for number, cell in enumerate(notebook["cells"], 1):
         code = "".join(cell["source"])
-        if cell["cell_type"] == "code" and not code.lstrip().startswith("%%"):
+        magic = _CELL_MAGIC.match(code)
+        if cell["cell_type"] == "code" and (magic is None or magic[1] in _OF_PYTHON):
             cells.append((len(lines), number))
             lines += code.split("\n")
     # Commands of the shell and of IPython, with the lines on which they go on.

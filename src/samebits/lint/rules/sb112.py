@@ -16,6 +16,6 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 @Rule("warning", fix="safe", cure="misspelt")
 def find(project: Project, source: Source) -> Findings:
     """Statements that set a variable whose name is nearly that of a known one."""
-    for name, node in settings(source):
+    for name, _, node in settings(source):
         if right_name := meant(name):
             yield Finding.at(source, node, f"sets {name}, which nothing reads: it is called {right_name}")

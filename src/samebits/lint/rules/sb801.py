@@ -21,6 +21,6 @@ _STARTS |= {"execv", "execve", "execl", "execle", "execvp", "execvpe"}
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """Statements that set PYTHONHASHSEED in a file that starts no further process which would read it."""
-    for name, node in settings(source):
+    for name, _, node in settings(source):
         if name == "PYTHONHASHSEED" and not project.is_mentioned([source], *_STARTS):
             yield Finding.at(source, node, "sets PYTHONHASHSEED, which Python has read before")
