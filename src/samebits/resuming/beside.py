@@ -1,4 +1,4 @@
-"""A resumed run beside the one that was not interrupted, rank by rank: where they diverge, and what could fix it."""
+"""A resumed run compared with the uninterrupted one, rank by rank: where they diverge, and what could fix it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from samebits.runfolder.spec import Moment, Restored
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run, what it noted of its checkpoints and batches, and what each of its ranks recorded."""
+    """A run with its notes about checkpoints and batches, and with the recording of each rank."""
 
     run: Run
 
@@ -33,23 +33,23 @@ class Recorded:
 
     @property
     def steps(self) -> int:
-        """Steps taken by every rank."""
+        """The number of steps that every rank took."""
         return min(track.steps for track in self.tracks.values())
 
     @property
     def is_whole(self) -> bool:
-        """Whether it ran to its end."""
+        """Whether the run was not stopped by samebits."""
         return self.run.stopped_after is None
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A resumed run beside the uninterrupted one, rank by rank, and the checkpoint that it resumed from.
+    """A resumed run compared with the uninterrupted one, rank by rank, and the checkpoint that it resumed from.
 
     Attributes:
-        given: what it was given back.
-        is_loaded: that was seen to be loaded.
-        lacks: what it holds otherwise than the killed one.
+        given: the states that the resumed run was given back.
+        is_loaded: the checkpoint was seen to be loaded.
+        lacks: what differs between the resumed run and the killed one.
         is_aside: the checkpoint was saved in another thread.
     """
 
@@ -66,14 +66,14 @@ class Beside:
         return earliest_difference(self.sides)
 
     def divergence(self, first: First) -> Divergence:
-        """The same with the ranks that differ there."""
+        """Return the divergence of a first difference, with all ranks that differ in the same stream and row."""
         _, row, found = first
-        own = (next(side.differences(row), None) for side in self.sides if row < side.rows)
-        ranks = tuple(one.rank for one in own if one is not None and one.stream == found.stream)
+        divergences = (next(side.differences(row), None) for side in self.sides if row < side.rows)
+        ranks = tuple(one.rank for one in divergences if one is not None and one.stream == found.stream)
         return replace(found, ranks=ranks if len(ranks) > 1 else ())
 
     def to_give_back(self, first: First, suspect: Missing) -> Restored | None:
-        """What to give back, and when, to see whether a suspected state is missing; None where that cannot be tried."""
+        """Return what to give back, and when, to test whether a state is missing; None where that cannot be tested."""
         given, (side, row, _) = self.given, first
         a, b = side.fetched(row)
         if row > 0 and suspect.state == "generators":
@@ -82,13 +82,13 @@ class Beside:
             return None
         batch = side.b_fetched.index(b[0])
         if suspect.state in ("position", "look-ahead"):
-            # Where in the epoch of the uninterrupted run that batch came.
-            same = (one.position for one in side.a_fetched if one.indices and one.indices == b[0].indices)
-            skip = a[0].position - next(same, b[0].position)
+            # The place of that batch in the epoch of the uninterrupted run.
+            positions = (one.position for one in side.a_fetched if one.indices and one.indices == b[0].indices)
+            skip = a[0].position - next(positions, b[0].position)
             return replace(given, moment="batch", batch=batch, skip=skip) if skip > 0 else None
         if suspect.state not in ("order", "epoch", "sample-generators", "generators"):
             return None
-        # What the script has seeded itself by then is right, and stays; all where it restores some on its way.
+        # Generators that the script has already restored stay as they are; where none differs, all are given back.
         names = tuple(one.path for one in self.lacks if one.state == "generators")
         if suspect.state == "generators":
             known = side.a.column(0, "rng")
@@ -98,15 +98,15 @@ class Beside:
 
 
 def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Restored) -> Beside | None:
-    """A resumed run beside the uninterrupted one; None where it took no step."""
+    """Compare a resumed run with the uninterrupted one; None where the resumed run took no step."""
     if not resumed.tracks:
         return None
     stopped = killed.seen
     saved, loaded = what_was_loaded(stopped, resumed.seen)
     is_known = loaded is not None or any(save.what == TOLD for save in stopped.saves)
     known = saved.steps if saved is not None else (stopped.last_save or None) if is_known else None
-    beside = saved_beside(*(one.run.folder.recordings() for one in (whole, killed)))
-    steady = frozenset(name for name, agrees in beside.items() if agrees)
+    agreement = saved_beside(*(one.run.folder.recordings() for one in (whole, killed)))
+    steady = frozenset(name for name, agrees in agreement.items() if agrees)
     sides = []
     for rank in sorted(whole.tracks.keys() & resumed.tracks.keys()):
         a, b = whole.tracks[rank], resumed.tracks[rank]
@@ -114,9 +114,9 @@ def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Res
         fetched = whole.seen.of_rank(rank), resumed.seen.of_rank(rank)
         side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
         if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
-            # Parameters of one file, and the rest of another one that is newer: the data say how far it was.
-            other = replace(side, start=Start(known, has_parameters=False), counts=stopped.counts_at(known))
-            side = side if other.has_other_data else other
+            # The parameters come from one file, the rest from another, newer one: the data decide the step.
+            alternative = replace(side, start=Start(known, has_parameters=False), counts=stopped.counts_at(known))
+            side = side if alternative.has_other_data else alternative
         sides.append(side)
     if saved is None or saved.steps != sides[0].start.step:
         saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
@@ -125,7 +125,7 @@ def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Res
 
 
 def checkpoint_of(killed: Seen, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:
-    """Where it was saved and loaded; without a file that is known, where the killed run saved last."""
+    """Return the checkpoint with the lines that saved and loaded it; an unknown save: the killed run's last one."""
     if saved is None:
         saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)
     path = loaded.path if loaded is not None and loaded.path else "" if saved is None else saved.path

@@ -1,4 +1,4 @@
-"""From a script to what its resume lacks: runs are made, killed and started again; `missing` says what they show."""
+"""The test of a resume: make runs, kill them, start them again, and find what the resumed run lacks (`missing`)."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _ASIDE = (
 
 
 def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
-    """Make the runs, and say what they show."""
+    """Make the runs, and return what they show."""
     seed = request.seed if request.kills else None
     found = begun = Resumption(str(request.command), str(request.again), pool.home, seed=seed)
     try:
-        for known in _tested(begun, request, pool):
-            found = known
+        for result in _tested(begun, request, pool):
+            found = result
     except BudgetSpentError as spent:
         signal = spent.signal or 2
         found = replace(found, error=InterruptError.by(signal, pool.home), signal=signal)
     except SamebitsError as error:
         found = replace(found, error=error)
-    noted = (note.what for run in pool.runs for note in read_notes(run.path, Unseen))
-    return replace(found, runs=tuple(run.record for run in pool.runs), not_observed=tuple(dict.fromkeys(noted)))
+    unseen = (note.what for run in pool.runs for note in read_notes(run.path, Unseen))
+    return replace(found, runs=tuple(run.record for run in pool.runs), not_observed=tuple(dict.fromkeys(unseen)))
 
 
 def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterator[Resumption]:
-    """What is known after the uninterrupted run, and after every trial."""
+    """Yield the result so far, after the uninterrupted run and after every trial."""
     run = pool.run(uninterrupted_run(request))
     trouble = why_unjudgeable([run])
     if trouble is not None:
@@ -83,7 +83,7 @@ def _tried(request: ResumeRequest, pool: RunPool, whole: Recorded, kill: Kill) -
 
 
 def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None:
-    """Raise UsageError where there is nothing to resume from, or not after a step that was asked for."""
+    """Raise UsageError where there is nothing to resume from, or not after a step that the user asked for."""
     if not saves:
         raise UsageError(
             f"the script never saved while it took {steps} steps, so there is nothing to resume from",
@@ -111,7 +111,7 @@ def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None
 
 
 def need_repeat(whole: Recorded, again: Run) -> None:
-    """In what it trains: what is saved beside may be torn by its own saving, and is judged where it is loaded."""
+    """Raise SamebitsError where two runs train differently; saved files may be torn, and are judged where loaded."""
     tracks = tracks_of(again.folder.recordings())
     sides = [Side(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
     found = [row for side in sides if (row := side.first_trained()) is not None]
@@ -124,12 +124,12 @@ def need_repeat(whole: Recorded, again: Run) -> None:
 
 
 class _Resumed:
-    """A training that was killed, and the runs that resume from what it left, each with one thing more given back.
+    """A killed training, and the runs that resume from what it left, each given back one thing more.
 
     Attributes:
-        looked: the resumed run with what helped.
-        lacks: what is held otherwise, and was not found to matter.
-        refuted: what was given back as it had been, and changed nothing.
+        looked: the comparison of the latest resumed run that was given back what helped.
+        lacks: what differs from the killed run, and was not found to matter.
+        refuted: states that were given back, and changed nothing.
     """
 
     looked: Beside
@@ -142,7 +142,7 @@ class _Resumed:
         self.refuted: set[State] = set()
 
     def trial(self, most: int | None) -> Trial:
-        """The first of them, judged; where it differs, further ones say what it lacks."""
+        """Make the first resumed run and judge it; where it differs, find out with further runs what it lacks."""
         whole, seen = self.whole, self.killed.seen
         left = whole.steps - seen.last_save
         is_to_the_end = most is None and whole.is_whole
@@ -158,7 +158,7 @@ class _Resumed:
             return replace(trial, error=trouble)
         looked = laid_beside(whole, self.killed, resumed, given)
         if looked is None:
-            # It ended well and trained nothing: for it, the training was over.
+            # The resumed run ended without an error and trained nothing: to it, the training was over.
             trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, resumed.seen)))
             return _ended_too_early(trial, "takes no step at all", whole.steps - after - 1)
         self.looked, self.lacks = looked, looked.lacks
@@ -185,11 +185,11 @@ class _Resumed:
         return self._judged(trial, run)
 
     def _judged(self, trial: Trial, run: Run) -> Trial:
-        """Whether every step agrees, and why not."""
+        """Compare every step; where one differs, find out why."""
         whole, looked = self.whole, self.looked
         first = looked.first
         if first is None:
-            # Every step agrees: does it also take as many? A run that was ended by us is no shorter than it was to be.
+            # Every step agrees, but the run may have ended too early; one that samebits ended did not.
             side = looked.sides[0]
             left = whole.steps - side.start.step
             if not side.b.is_complete or side.b.steps >= left or run.stopped_after is not None:
@@ -197,13 +197,13 @@ class _Resumed:
             return _ended_too_early(trial, f"ends after {side.b.steps} steps", left)
         divergence = looked.divergence(first)
         if divergence.step > trial.killed_after:
-            # The killed run has shown that the script repeats, as far as it went; another one shows the rest.
+            # The killed run has shown that the script repeats as far as the kill; one more run shows the later steps.
             need_repeat(whole, self.pool.run(again_run(self.request, divergence.step)))
         missing, lacks = tuple(self.missing()), tuple(self.lacks)
         return replace(trial, divergence=divergence, missing=missing, runs=(*trial.runs, *self.runs), lacks=lacks)
 
     def _not_resumed(self) -> Missing:
-        """What is missing where the resumed run starts from the beginning."""
+        """Return the finding that the resumed run starts from the beginning."""
         looked = self.looked
         path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
         told = None if looked.is_loaded else min(self.request.saved_at, default=None)
@@ -214,74 +214,74 @@ class _Resumed:
         return Recorded(self.pool.run(spec, command=self.request.again))
 
     def _why_not(self, run: Run, trial: Trial) -> SamebitsError | None:
-        """Why a run that was to resume says nothing; a script that starts a second time may need to be told so."""
+        """Return why a resumed run cannot be judged, with a hint for a script that fails at its second start."""
         if run.trouble is not None or run.timed_out:
             return why_unjudgeable([run])
         if run.succeeded:
             return None
         lines = "\n".join(f"  {line}" for line in run.facts.stderr_tail) or "  (it printed nothing on stderr)"
-        where, what = f"after step {trial.killed_after}", "failed"
+        where, failure = f"after step {trial.killed_after}", "failed"
         if trial.torn:
-            where, what = f"while it saved {Path(trial.torn).name}", "could not start from an intact checkpoint"
+            where, failure = f"while it saved {Path(trial.torn).name}", "could not start from an intact checkpoint"
         ended = f"it {run.described}; the end of its output:\n{lines}"
         return ScriptFailedError(
-            f"killed {where} and started again, the command {what}: {ended}",
+            f"killed {where} and started again, the command {failure}: {ended}",
             _hint_for_failure(run, trial.torn, self.request.again != self.request.command),
         )
 
     # ---- what it lacks, by experiment
 
     def missing(self) -> list[Missing]:
-        """What is missing, the first cause first."""
-        found: dict[State, Missing] = {}
+        """Return the missing states, the first cause first."""
+        causes: dict[State, Missing] = {}
         while (first := self.looked.first) is not None:
-            said = suspected(*first, {one.a.rank: one for one in self.looked.sides})
+            suspects = suspected(*first, {one.a.rank: one for one in self.looked.sides})
             torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
-            if {"position", "parameters"} & {one.state for one in said}:
-                # What is older than the parameters is right, and these were still trained.
-                said = torn or said
-            confirmed = self._next(first, said)
-            said = [one for one in said if one.state not in self.refuted]
+            if {"position", "parameters"} & {one.state for one in suspects}:
+                # The older content of the checkpoint is right; its parameters were trained on while it was saved.
+                suspects = torn or suspects
+            confirmed = self._next(first, suspects)
+            suspects = [one for one in suspects if one.state not in self.refuted]
             if not confirmed:
-                said = torn or said
-                # What is only suspected is told of where nothing is known, not of what may follow from what is.
-                found |= {} if found else {one.state: one for one in said}
+                suspects = torn or suspects
+                # Report suspects only where no cause is confirmed: they may follow from a confirmed cause.
+                causes |= {} if causes else {one.state: one for one in suspects}
                 break
-            found |= {one.state: one for one in confirmed if one.state not in found}
-        return list(found.values())
+            causes |= {one.state: one for one in confirmed if one.state not in causes}
+        return list(causes.values())
 
     def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
-        """What explains the first difference, confirmed."""
+        """Return the states that explain the first difference, confirmed by runs; empty where none is."""
         for one in said:
             restored = self.looked.to_give_back(first, one)
             if restored is None:
                 continue
             if self._helps(restored, one.state, first):
-                # An order that generators restore is drawn from them, whatever epoch it looked like.
+                # Generators restored the order, so it is drawn from them, whichever epoch it looked like.
                 return [replace(one, state="order" if one.state == "epoch" else one.state, confirmed=True)]
             if one.state == "generators":
-                # They stood as they should then: where they stand later follows from something else.
+                # The generators were already right at that moment: that they differ later has another cause.
                 self.refuted.add(one.state)
         groups = likely(self.lacks, first[2].stream)
         if self.looked.sides[0].b_fetched:
-            # What a loader draws from is given back when it draws.
+            # A loader's generators are given back at the moment when it draws, as above.
             groups.pop("generators", None)
         return self._narrowed(first, groups, said)
 
     def _narrowed(self, first: First, groups: Mapping[State, list[Lacks]], said: Sequence[Missing]) -> list[Missing]:
-        """Each state by itself, the likely ones first; else everything."""
+        """Test each state by itself, the likeliest first, and then all of them together."""
         before = self.looked
         tries = list(groups.items())
-        # A buffer is of no use without the place to which it is filled.
+        # A buffer is of no use without its fill level.
         tries += [("replay", held) for held in in_one_object(groups)]
-        # Among several may be what the script resumes with, such as the checkpoint itself: then one by one.
+        # A group may hold what the script resumes with, such as the loaded checkpoint: test its values one by one.
         tries += [(state, [one]) for state, own in groups.items() if state in SEVERAL and len(own) > 1 for one in own]
         for state, group in tries:
             if self._helps(self._with(group), state, first):
                 return [self._named(first, state, group, said, before)]
-        everything = [one for group in groups.values() for one in group]
-        if len(groups) > 1 and self._helps(self._with(everything), "all that differs", first):
-            # Only together: each of them is missing.
+        all_lacks = [one for group in groups.values() for one in group]
+        if len(groups) > 1 and self._helps(self._with(all_lacks), "all that differs", first):
+            # They help only together, so each of them is missing.
             self.lacks = []
             return [Missing(state, told(group), group[0].rank, confirmed=True) for state, group in groups.items()]
         return []
@@ -289,7 +289,7 @@ class _Resumed:
     def _named(
         self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], before: Beside
     ) -> Missing:
-        """Which one of several it is, by halves."""
+        """Return the missing state, with the values that matter: they are found by halving the group."""
         best = self.looked
         while state in SEVERAL and len(group) > 1:
             for half in (group[: len(group) // 2], group[len(group) // 2 :]):
@@ -301,7 +301,7 @@ class _Resumed:
                 break
         self.looked = best
         self.lacks = [one for one in self.lacks if one not in group]
-        # Of data that are known by their indices it was read what is wrong with them; this says where that comes from.
+        # If the indices already say what is wrong with the data, the values given back say where that comes from.
         by_data = next((one for one in said if one.state in ("epoch", "order", "position", "rank-state")), None)
         if by_data is not None:
             return replace(by_data, evidence=f"{by_data.evidence}; {told(group)}", confirmed=True)
@@ -312,7 +312,7 @@ class _Resumed:
         return replace(given, slots=tuple(dict.fromkeys((*given.slots, *(one.path for one in lacks)))))
 
     def _helps(self, restored: Restored, what: str, first: First, best: Beside | None = None) -> bool:
-        """Whether the training then agrees beyond that place, or as far as the best; what it was given then stays."""
+        """Whether the training, given `restored`, agrees beyond `first` and as far as `best`; then it is kept (`looked`)."""
         if len(self.runs) >= MOST_TRIES:
             return False
         resumed = self._run(restored, what)

@@ -1,4 +1,4 @@
-"""Which state a resumed training may lack, from what differs first: pure. By experiment it is known which it does."""
+"""The states that a resumed training may lack, inferred from the first difference. Pure; experiments confirm them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
 
 _GLOBAL = "the global RNG state differs at the end of that step"
-# How many things are reported with their values.
+# At most this many things are reported with their values.
 MOST_TOLD = 3
 
-# States that the resumed run may hold otherwise, by what differs first: what is likely is tried first.
+# The stream that differs first → the states that may be missing, the likeliest first: they are tried in this order.
 _LIKELY: dict[str, tuple[State, ...]] = {
     "batch": ("replay", "carried", "generators"),
     "loss": ("buffers", "parameters", "carried", "replay", "scaler", "mode", "generators"),
@@ -26,47 +26,47 @@ _LIKELY: dict[str, tuple[State, ...]] = {
     "optimizer": ("optimizer", "scheduler"),
     "artifact": ("averaged", "scheduler", "scaler", "optimizer", "replay"),
 }
-# A state that recordings show to be missing, and what shows it, as a clause.
+# A state that recordings show to be missing, and the evidence, as a clause.
 Shown = tuple[State, str]
-# Where several of these differ, some are only told, and it is asked which one matters.
+# States of which many values may differ; further runs find the values that matter.
 SEVERAL: frozenset[State] = frozenset(("counter", "carried", "replay"))
 
 
 def likely(lacks: Sequence[Lacks], stream: str) -> dict[State, list[Lacks]]:
-    """State → what the resumed run holds of it otherwise, and can be given back; what is likely first."""
-    found: dict[State, list[Lacks]] = {}
+    """Return each state with its values that differ and can be given back, the likeliest state first."""
+    groups: dict[State, list[Lacks]] = {}
     states = {one.path: one.state for one in lacks}
-    # What a library holds lies deeper than what is the script's own, and is much.
+    # Short paths first: a library's values lie deeper than the script's own, and there are many of them.
     for one in sorted(lacks, key=lambda one: one.path.count(".")):
         if one.can_put:
-            # A rate follows from the schedule; beside an optimizer whose state is lost it is lost with that.
+            # A learning rate belongs to the schedule; if its optimizer's state is lost too, it was lost with that.
             owner = one.path.partition(".param_groups[")[0]
             is_lost = one.path != owner and any(path.startswith(f"{owner}.state[") for path in states)
-            found.setdefault("optimizer" if is_lost else cast("State", one.state), []).append(one)
+            groups.setdefault("optimizer" if is_lost else cast("State", one.state), []).append(one)
     order = _LIKELY.get(stream, ())
-    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+    return dict(sorted(groups.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
 def in_one_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lacks]]:
-    """What one object holds otherwise of several of these states, such as the arrays of a buffer and how full it is."""
-    found: dict[str, list[Lacks]] = {}
+    """Return the differing values of each object that holds several states, as a buffer's arrays and fill level."""
+    by_object: dict[str, list[Lacks]] = {}
     for state, group in groups.items():
         for one in group if state in SEVERAL else ():
-            found.setdefault(one.path.rpartition(".")[0], []).append(one)
-    return [held for name, held in found.items() if name and len({one.state for one in held}) > 1]
+            by_object.setdefault(one.path.rpartition(".")[0], []).append(one)
+    return [held for name, held in by_object.items() if name and len({one.state for one in held}) > 1]
 
 
 def told(lacks: Sequence[Lacks]) -> str:
-    """What is held otherwise, as a clause.
+    """Return the values that differ, as a clause.
 
     >>> told([Lacks("trainer.best", "counter", "0.9", "inf")])
     'trainer.best is inf in the first resumed step, and was 0.9 there'
     """
-    own = [one for one in lacks if one.rank == lacks[0].rank]
-    # Of what is too long to be told, both say how much it is.
-    valued = [one for one in own if one.then != one.now][:MOST_TOLD]
+    of_rank = [one for one in lacks if one.rank == lacks[0].rank]
+    # A value too long to print is described by its length, which may be the same on both sides.
+    valued = [one for one in of_rank if one.then != one.now][:MOST_TOLD]
     if not valued:
-        return f"{listed([one.path for one in own])} {'are' if len(own) > 1 else 'is'} not as at the save"
+        return f"{listed([one.path for one in of_rank])} {'are' if len(of_rank) > 1 else 'is'} not as at the save"
     return "; ".join(
         f"{one.path} is {one.now or 'another'} in the first resumed step, and was {one.then or 'another'} there"
         for one in valued
@@ -74,13 +74,13 @@ def told(lacks: Sequence[Lacks]) -> str:
 
 
 def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None) -> Missing:
-    """It starts from the beginning.
+    """Return the finding that the resumed run starts from the beginning.
 
     Args:
         side: the first rank.
-        loaded: what it loads anyway; empty where that is nothing.
-        torn: the file of which half was left.
-        told: steps that are done when it saves, where that was said and not seen.
+        loaded: the file that it loads all the same; empty where it loads none.
+        torn: the file that was left half written; empty where none was.
+        told: how many steps are done at the first save, where the user said so and no save was seen.
     """
     what = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
     if torn:
@@ -93,7 +93,7 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
 
 
 def suspected(side: Side, row: int, difference: Divergence, sides: Mapping[int, Side]) -> list[Missing]:
-    """What the recordings say of a rank that differs there: of its data, its parameters, or those of another rank."""
+    """Return the states that the recordings show to be missing on a rank, from its first difference."""
     return [Missing(state, evidence, side.a.rank) for state, evidence in _shown(side, row, difference.stream, sides)]
 
 
@@ -127,12 +127,12 @@ def _parameters(side: Side) -> Shown:
 
 
 def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterator[Shown]:
-    """What is missing where a rank continues as another one did: it was given that one's state."""
+    """Yield `rank-state` where a rank gets another rank's data or random numbers: it was given that rank's state."""
     rank, step = side.a.rank, side.step(row)
     for stream, what in (("batch", "gets the data"), ("rng", "draws the random numbers")):
-        own, now = _compared(side, row, stream)
-        for other, beside in sides.items() if own and own != now else ():
-            if other != rank and _compared(beside, row, stream)[0] == now:
+        expected, actual = _compared(side, row, stream)
+        for other, beside in sides.items() if expected and expected != actual else ():
+            if other != rank and _compared(beside, row, stream)[0] == actual:
                 yield "rank-state", f"rank {rank} {what} that rank {other} should get at step {step}"
 
 
@@ -147,24 +147,24 @@ def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:
 
 def _data(side: Side, row: int) -> Iterator[Shown]:
     step = side.step(row)
-    known = [(x, y) for x, y in zip(*side.fetched(row), strict=False) if x.indices and y.indices]
-    other = next(((x, y) for x, y in known if x.indices != y.indices), None)
-    if not known:
+    indexed = [(x, y) for x, y in zip(*side.fetched(row), strict=False) if x.indices and y.indices]
+    differing = next(((x, y) for x, y in indexed if x.indices != y.indices), None)
+    if not indexed:
         yield from _unindexed(side, row)
-    elif other is None:
+    elif differing is None:
         yield "sample-generators", f"the batch of step {step} is made of the same indices, and has other contents"
     else:
-        yield from _indexed(side.a_fetched, step, *other)
+        yield from _indexed(side.a_fetched, step, *differing)
 
 
 def _indexed(fetched: Sequence[BatchFetched], step: int, own: BatchFetched, now: BatchFetched) -> Iterator[Shown]:
     drawn = "the global RNG state was not restored"
-    # Where in the uninterrupted run the batch came that comes now; first of all in the same epoch.
-    same = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
-    if not same:
+    # Where the uninterrupted run had the batch that comes now; its place in the same epoch is preferred.
+    matches = [one for one in fetched if one.indices == now.indices and one.loader == own.loader]
+    if not matches:
         yield "order", f"batch {own.position} of the epoch is made of other indices{f': {drawn}' if now.draws else ''}"
         return
-    elsewhere = min(same, key=lambda one: (one.epoch != own.epoch, abs(one.step - own.step)))
+    elsewhere = min(matches, key=lambda one: (one.epoch != own.epoch, abs(one.step - own.step)))
     twice, ahead = _again(elsewhere.step, step), elsewhere.position - own.position
     if elsewhere.epoch == own.epoch:
         if 0 < ahead <= max(own.ahead, now.ahead):
@@ -182,7 +182,7 @@ def _indexed(fetched: Sequence[BatchFetched], step: int, own: BatchFetched, now:
 
 
 def _again(elsewhere: int, step: int) -> str:
-    """What becomes of steps where the batch of another step is trained."""
+    """Say which data are trained twice or skipped where a step gets the batch of another step."""
     if elsewhere < step:
         return f"the data of step {elsewhere} are trained twice"
     which = f"steps {step} to {elsewhere - 1}" if elsewhere - 1 > step else f"step {step}"
@@ -190,27 +190,27 @@ def _again(elsewhere: int, step: int) -> str:
 
 
 def _unindexed(side: Side, row: int) -> Iterator[Shown]:
-    """Batches of which no indices are known: of an iterable dataset, or drawn by the script itself."""
+    """Explain batches without known indices: those of an iterable dataset, or drawn by the script itself."""
     step = side.step(row)
-    own, now = _compared(side, row, "batch")
-    if any(own[name] == now[name] for name in own):
-        return  # The data are right, and something is handed to the model beside them.
-    others = [one for one in range(side.a.steps) if one != step] if now else []
-    same = [one for one in others if set(now.values()) <= set(side.a.column(one, "batch").values())]
-    if wrong_generators(side, row) and (not same or any(_generators_as(side, row, one) for one in same)):
+    expected, actual = _compared(side, row, "batch")
+    if any(expected[name] == actual[name] for name in expected):
+        return  # The data are right; another input of the model differs.
+    other_steps = [one for one in range(side.a.steps) if one != step] if actual else []
+    matches = [one for one in other_steps if set(actual.values()) <= set(side.a.column(one, "batch").values())]
+    if wrong_generators(side, row) and (not matches or any(_generators_as(side, row, one) for one in matches)):
         yield "generators", f"the data of step {step} are others, and {_GLOBAL}"
-    elif same:
-        nearest = min(same, key=lambda one: abs(one - step))
+    elif matches:
+        nearest = min(matches, key=lambda one: abs(one - step))
         yield "position", f"gets the data of step {nearest}: {_again(nearest, step)}"
 
 
 def wrong_generators(side: Side, row: int) -> list[str]:
-    """The global generators that stand elsewhere at the end of a step, by name."""
+    """Return the names of the global generators whose states differ at the end of a step."""
     a, b = _compared(side, row, "rng")
     return [name for name, digest in a.items() if b[name] != digest]
 
 
 def _generators_as(side: Side, row: int, step: int) -> bool:
-    """Whether a generator stands after a resumed step as it stood after an earlier one, and not as after its own."""
+    """Whether a wrong generator has the state after a resumed step that it had after another step, `step`."""
     wrong, now, then = wrong_generators(side, row), side.b.column(row, "rng"), side.a.column(step, "rng")
     return any(now[name] == then.get(name) for name in wrong)

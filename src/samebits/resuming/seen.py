@@ -1,4 +1,4 @@
-"""What a run noted of its checkpoints and its batches."""
+"""The checkpoints and batches that a run noted."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 
 from samebits.runfolder.notes import BatchFetched, Interrupted, Lacks, Loaded, Saved, read_notes
 
-# What the user says with `--saved-at` counts alone.
+# The source of the saves that the user declares with `--saved-at`: where there are some, no others count.
 TOLD = "--saved-at"
 
 
 def is_of_training(note: Saved | Loaded) -> bool:
-    """Whether a function was called that checkpoints are made with; data and figures go through others, too."""
+    """Whether the called function is one that makes checkpoints; the others save data and figures, too."""
     return note.what.startswith(("torch.", "safetensors."))
 
 
 @dataclass(frozen=True)
 class SavedIn:
-    """Where in the training something was saved.
+    """The place in the training at which something was saved.
 
     Attributes:
-        epoch: of the last batch before, counted from 0.
-        is_end: the next batch is one of another epoch.
-        is_within_step: losses of the next step were accumulated by then.
-        is_mixed: another file was not saved then, such as the best one, and is older.
+        epoch: the epoch of the last batch before the save, counted from 0.
+        is_end: the next batch belongs to another epoch.
+        is_within_step: losses of the next step had already been accumulated.
+        is_mixed: another file, such as the best checkpoint, was not saved then and is older.
     """
 
     epoch: int = 0
@@ -37,7 +37,7 @@ class SavedIn:
 
 @dataclass(frozen=True)
 class Seen:
-    """The notes of one run, of all ranks, in the order of time."""
+    """The notes of one run about saves, loads, batches and stops, of all ranks, in the order of time."""
 
     saves: tuple[Saved, ...] = ()
     loads: tuple[Loaded, ...] = ()
@@ -49,53 +49,53 @@ class Seen:
 
     @property
     def steps_saved(self) -> list[int]:
-        """Steps that were done when something was saved, after the first."""
+        """The numbers of steps that were done when something was saved, without saves before the first step."""
         return sorted({one.steps for one in self.saves if one.steps > 0})
 
     @property
     def most_done(self) -> int:
-        """Steps that were done when it was stopped, or saved last after it was asked to end."""
+        """The number of steps that were done when the run was stopped, or at a later save (it was asked to end)."""
         return max([stop.step + 1 for stop in self.stops] + self.steps_saved, default=0)
 
     @property
     def last_save(self) -> int:
-        """Steps that were done when it saved last; 0 where it did not."""
+        """The number of steps that were done at the last save; 0 where there was none."""
         return max(self.steps_saved, default=0)
 
     @property
     def torn(self) -> str:
-        """The file of which half was left; empty where none was."""
+        """The file that was left half written; empty where none was."""
         return next((stop.torn for stop in self.stops if stop.torn), "")
 
     def counts_at(self, step: int) -> Mapping[str, int]:
-        """How much of the next step had come when `step` steps were done and it was saved."""
+        """Return how many things of each stream of the next step had come at the last save after `step` steps."""
         saves = [one for one in self.saves if one.steps == step and one.rank == 0]
         return saves[-1].counts if saves else {}
 
     def saved_in(self) -> dict[int, SavedIn]:
-        """Steps done at each save → where in the epochs of the first rank that was."""
-        trained = {one.step: one for one in self.of_rank(0)}  # the last batch of each step
-        found = {}
+        """Return, for the number of steps done at each save, the place of the save in the first rank's epochs."""
+        trained = {batch.step: batch for batch in self.of_rank(0)}  # the last batch of each step
+        places = {}
         for steps in self.steps_saved:
             before, after = trained.get(steps - 1), trained.get(steps)
-            passes = {(one.loader, one.epoch) for one in (before, after) if one is not None}
+            passes = {(batch.loader, batch.epoch) for batch in (before, after) if batch is not None}
             save = next(save for save in reversed(self.saves) if save.steps == steps)
-            last = {one.path: one.steps for one in self.saves if 0 < one.steps <= steps}
-            found[steps] = SavedIn(
+            last = {batch.path: batch.steps for batch in self.saves if 0 < batch.steps <= steps}
+            places[steps] = SavedIn(
                 0 if before is None else before.epoch,
                 len(passes) == 2,
                 save.counts.get("loss", 0) > 0,
                 len(set(last.values())) > 1,
             )
-        return found
+        return places
 
 
 def read_seen(folder: Path) -> Seen:
-    """What the processes of a run noted."""
+    """Read what the processes of a run noted."""
     saves = list(read_notes(folder, Saved))
-    told = [one for one in saves if one.what == TOLD]
+    declared = [one for one in saves if one.what == TOLD]
     return Seen(
-        tuple(told or [one for one in saves if is_of_training(one)] or saves),
+        tuple(declared or [one for one in saves if is_of_training(one)] or saves),
         tuple(read_notes(folder, Loaded)),
         tuple(_of_whole_trainings(list(read_notes(folder, BatchFetched)))),
         tuple(read_notes(folder, Interrupted)),
@@ -103,54 +103,54 @@ def read_seen(folder: Path) -> Seen:
 
 
 def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetched]:
-    """The same, where a loader of a new dataset in every epoch counts as one.
+    """Yield the batches with loaders renumbered: loaders made anew for every epoch count as one loader.
 
-    Of those that one line iterates, each that comes back after another was iterated is a loader of its own, such as
-    training's and evaluation's in turns (0, 1, 0, 1); the others (0, 1, 2) take each other's place.
+    Among the loaders that one line iterates, one that comes back after another was iterated is a loader of its own, as
+    training and evaluation in turns (0, 1, 0, 1); those that never come back (0, 1, 2) replace each other.
     """
     # Rank and kind → loader and epoch of every pass, in the order of time.
     passes: dict[tuple[int, int], dict[tuple[int, int], None]] = {}
-    for one in fetched:
-        passes.setdefault((one.rank, one.kind), {})[one.loader, one.epoch] = None
+    for batch in fetched:
+        passes.setdefault((batch.rank, batch.kind), {})[batch.loader, batch.epoch] = None
     renamed = {}
-    for key, own in passes.items():
-        order = [loader for loader, _ in own]
+    for key, pairs in passes.items():
+        order = [loader for loader, _ in pairs]
         stretches = Counter(loader for at, loader in enumerate(order) if at == 0 or order[at - 1] != loader)
         passing = [loader for loader in stretches if stretches[loader] == 1]
         done: Counter[int] = Counter()
-        for loader, epoch in own:
+        for loader, epoch in pairs:
             counted = passing[0] if loader in passing else loader
             renamed[key, loader, epoch] = counted, done[counted]
             done[counted] += 1
-    for one in fetched:
-        loader, epoch = renamed[(one.rank, one.kind), one.loader, one.epoch]
-        yield replace(one, loader=loader, epoch=epoch)
+    for batch in fetched:
+        loader, epoch = renamed[(batch.rank, batch.kind), batch.loader, batch.epoch]
+        yield replace(batch, loader=loader, epoch=epoch)
 
 
 def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
-    """The checkpoint that the resumed run starts from: what the killed run saved, and where it was loaded.
+    """Return the checkpoint that the resumed run starts from: its save in the killed run, and its load.
 
-    A file is known by its time, so that it may have been moved or copied meanwhile, else by its path.
+    A file is recognized by its time, as it may have been moved or copied meanwhile, and else by its path.
     """
-    found = _loaded_before(killed, resumed)
-    # Of several files the newest one says how far the training was.
-    others = [load for load in resumed.loads if load.steps == 0 and is_of_training(load)]
-    return max(found, key=lambda pair: pair[0].steps) if found else (None, others[-1] if others else None)
+    pairs = _loaded_before(killed, resumed)
+    # The newest of several files says how far the training had come.
+    unmatched = [load for load in resumed.loads if load.steps == 0 and is_of_training(load)]
+    return max(pairs, key=lambda pair: pair[0].steps) if pairs else (None, unmatched[-1] if unmatched else None)
 
 
 def loads_of(killed: Seen, resumed: Seen) -> tuple[tuple[str, int], ...]:
-    """The files that it loaded before its first step, and how many steps were done when each was saved."""
+    """Return the files loaded before the first resumed step, with how many steps were done when each was saved."""
     return tuple(dict.fromkeys((Path(load.path).name, save.steps) for save, load in _loaded_before(killed, resumed)))
 
 
 def _loaded_before(killed: Seen, resumed: Seen) -> list[tuple[Saved, Loaded]]:
-    """What it loaded before its first step, and the save that made it."""
+    """Return the loads before the first resumed step, each with the save that made the file."""
     before = (load for load in resumed.loads if load.steps == 0)
     return [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
-    """The last save of that file: by its path and time, else by its time, else by its path."""
+    """Return the last save of a loaded file: with the same path and time, else the same time, else the same path."""
 
     def alike(save: Saved) -> tuple[bool, bool]:
         return load.time != "" and save.time == load.time, load.path != "" and save.path == load.path
@@ -159,7 +159,7 @@ def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
 
 
 def what_it_lacks(folder: Path) -> list[Lacks]:
-    """What a resumed run held otherwise when it was compared last, rank by rank."""
+    """Return what differed in a resumed run at its last comparison with the killed one, rank by rank."""
     notes = list(read_notes(folder, Lacks))
     last = {note.rank: note.time for note in notes}
     return [note for note in notes if note.time == last[note.rank]]

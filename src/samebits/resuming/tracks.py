@@ -1,4 +1,4 @@
-"""A resumed run laid beside the run that was not interrupted: which step is which, and what differs in it."""
+"""The steps of a resumed run matched with those of the uninterrupted run, and what differs in each."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
 # Name → digest, of one stream of one step.
 Digests = dict[str, int]
-# What is called as models call it.
+# Streams whose things have the names that models give them.
 _OF_MODELS = ("init", "grad", "param", "optimizer", "buffer")
-# What is called by its number within a step.
+# Streams whose things are named by their number within a step.
 _NUMBERED = ("batch", "loss", "output", "number")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
-# The states of modules beside what was saved itself: they are called otherwise once they were loaded.
+# Module states among the saved things: they have other names after they were loaded.
 _STATE = re.compile(r"^\d+\.state\.")
 # Every optimizer of a script steps at least once in this many steps.
 MOST_TURNS = 64
 
 
 class Track:
-    """What one rank recorded; it is complete where the rank came to its own end."""
+    """The recording of one rank; complete if the rank's process ended by itself."""
 
     def __init__(self, recording: Recording) -> None:
         self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
         self._recording = recording
-        # As arrays: as dictionaries, thousands of rows of a large model would fill the memory.
+        # Arrays are cached: dictionaries of thousands of rows of a large model would fill the memory.
         self.columns = lru_cache(maxsize=4096)(recording.columns)
         self.parameters_after = lru_cache(maxsize=4096)(self._parameters_after)
 
     def row(self, number: int) -> dict[str, Digests]:
-        """Stream → what it holds."""
+        """Return the digests of each stream of one row."""
         return {stream: column.as_dict() for stream, column in self.columns(number).items()}
 
     def column(self, row: int, stream: str) -> Digests:
-        """Empty where there is nothing."""
-        found = self.columns(row).get(stream) if 0 <= row < self.steps else None
-        return {} if found is None else found.as_dict()
+        """Return the digests of one stream of one row; empty where there are none."""
+        column = self.columns(row).get(stream) if 0 <= row < self.steps else None
+        return {} if column is None else column.as_dict()
 
     def saved_at_end(self) -> Digests:
-        """What was saved after the last step, by a run that came to its own end."""
+        """Return what was saved after the last step; empty if the run did not end by itself."""
         is_there = self.is_complete and len(self._recording) > self.steps
         return self.row(self.steps).get("artifact", {}) if is_there else {}
 
     def _parameters_after(self, done: int) -> Digests:
-        """Those that are trained then, as the last step of each left them: several optimizers step in turns.
+        """Return the parameters after `done` steps, each as its last step left it: several optimizers step in turns.
 
-        What is not stepped again, as of a model whose training is over, is none of them.
+        A parameter from an earlier step counts only if it is stepped again; a model whose training is over is left out.
         """
         later = [self.column(row, "param") for row in range(done, min(done + MOST_TURNS, self.steps))]
         found = self.column(done - 1, "param")
@@ -65,22 +65,22 @@ class Track:
 
 
 def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
-    """Rank → the recording of its first process."""
+    """Return each rank's track: the first recording that has a step."""
     last_first = sorted(recordings, key=lambda one: (one.rank, one.sequence), reverse=True)
-    found = {one.rank: one for one in last_first if one.steps}
-    return {rank: Track(found[rank]) for rank in sorted(found)}
+    recordings_by_rank = {one.rank: one for one in last_first if one.steps}
+    return {rank: Track(recordings_by_rank[rank]) for rank in sorted(recordings_by_rank)}
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a resumed run starts.
+    """The step at which a resumed run starts.
 
     Attributes:
-        step: of the uninterrupted run, with which its first row is compared.
-        is_from_the_start: its parameters are the initial ones.
-        has_parameters: its parameters are those that the uninterrupted run had there.
-        is_renamed: its parameters are called otherwise, as where a script that resumes calls its models in another
-            order: they are known by their bits.
+        step: the step of the uninterrupted run with which the first resumed row is compared.
+        is_from_the_start: the resumed run begins with the initial parameters.
+        has_parameters: the resumed run begins with the parameters that the uninterrupted run had there.
+        is_renamed: the parameters have other names, as where a resuming script calls its models in another order:
+            they are recognized by their bits.
     """
 
     step: int
@@ -90,9 +90,9 @@ class Start:
 
 
 def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
-    """Where the parameters say that the resumed run `b` starts, after `last` steps of the uninterrupted `a` at most.
+    """Find the step, at most `last`, at which the resumed run `b` starts: there the uninterrupted `a` has its weights.
 
-    The steps after which what was loaded was saved decide between several, or if none fits.
+    `loaded`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none.
     """
     begun = b.column(0, "init")
     if loaded is not None and _is_renamed(a.parameters_after(loaded), begun):
@@ -108,17 +108,17 @@ def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
 
 
 def _is_renamed(saved: Digests, begun: Digests) -> bool:
-    """Whether the parameters that were saved are all there, and not all under the same names."""
+    """Whether all saved parameters are there, but not all under the same names."""
     if not saved or all(begun.get(name) == digest for name, digest in saved.items()):
         return False
     return saved.items() <= named_as(begun, saved).items()
 
 
 def named_as(own: Digests, other: Digests) -> Digests:
-    """The same under the other's names: first of what has the same bits, then of what is called alike at the end.
+    """Return `own` with the names of `other`: matched by equal bits first, then by the last part of the name.
 
-    Optimizers are numbered as they are made, and models of one class, too: a script that resumes in the fourth fold has
-    made fewer by the fifth.
+    Optimizers, and models of one class, are numbered in the order in which they are made: a script that resumes in the
+    fourth fold has made fewer of them by the fifth.
     """
     names = dict[str, str]()
     for is_exact in (True, False):
@@ -127,10 +127,10 @@ def named_as(own: Digests, other: Digests) -> Digests:
             if name not in taken:
                 alike[_end_of(name), own[name] if is_exact else None].append(name)
         for name in other:
-            same = alike[_end_of(name), other[name] if is_exact else None]
-            if name not in names and same:
-                names[name] = same.pop(0)
-    # What had such a name before is something else.
+            candidates = alike[_end_of(name), other[name] if is_exact else None]
+            if name not in names and candidates:
+                names[name] = candidates.pop(0)
+    # What already had one of the new names is something else.
     taken = set(names.values())
     rest = {f"{name} (other)" if name in names else name: one for name, one in own.items() if name not in taken}
     return {name: own[names[name]] for name in other if name in names} | rest
@@ -147,12 +147,11 @@ def _same(a: Digests, b: Digests) -> bool:
 
 @dataclass(frozen=True)
 class Side:
-    """One rank of the uninterrupted run `a`, and of the resumed one `b`, each with its batches.
+    """One rank of the uninterrupted run `a` and of the resumed run `b`, each with its batches.
 
     Attributes:
-        counts: stream → how much of the first step had come when it was saved: that is not repeated.
-        steady: what is saved beside tensors, by name, and is the same in the two runs that were not interrupted yet:
-            it is no time.
+        counts: stream → how many things of the first step had come before the save: they are not repeated.
+        steady: the names of values saved next to tensors that were equal before any interruption: they are no times.
     """
 
     a: Track
@@ -165,15 +164,15 @@ class Side:
 
     @property
     def rows(self) -> int:
-        """Steps that both took."""
+        """The number of steps that both runs took."""
         return max(0, min(self.b.steps, self.a.steps - self.start.step))
 
     def step(self, row: int) -> int:
-        """The step of the uninterrupted run that a row is compared with."""
+        """Return the step of the uninterrupted run that a row of the resumed run is compared with."""
         return self.start.step + row
 
     def pair(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:
-        """What is compared of one step of either; of the first one what comes after the save."""
+        """Return what is compared of one step of each run; of the first step, only what comes after the save."""
         a, b = both = self.a.row(self.step(row)), self.b.row(row)
         for one in both:
             beside = {n: d for n, d in one.pop("saved", {}).items() if n.lstrip("0123456789") in self.steady}
@@ -182,7 +181,7 @@ class Side:
             self._align_first(a, b)
         if self.start.is_renamed:
             b |= {stream: named_as(b[stream], a[stream]) for stream in _OF_MODELS if stream in a and stream in b}
-        # Copies are met when they are loaded, too: those that one run alone has met say nothing.
+        # Averaged copies are also recorded when they are loaded, so one that only one run has says nothing.
         for name in a.get("buffer", {}).keys() ^ b.get("buffer", {}).keys():
             if name.startswith(AVERAGED):
                 for one in both:
@@ -191,42 +190,42 @@ class Side:
 
     def _align_first(self, a: dict[str, Digests], b: dict[str, Digests]) -> None:
         for stream in a.keys() & set(_NUMBERED):
-            # Losses as numbers are named as the losses are.
+            # Losses as numbers are numbered like the losses.
             a[stream] = _from(a[stream], self.counts.get("loss" if stream == "number" else stream, 0))
         for stream in ("batch", "output"):
-            # The last ones, as many as both have: a run that resumes may skip batches, and need not evaluate again.
+            # Compare the last ones that both have: a resuming run may skip batches, and need not evaluate again.
             most = min(count_of(a.get(stream, {})), count_of(b.get(stream, {})))
             for one in (a, b):
                 if stream in one:
                     one[stream] = _from(one[stream], count_of(one[stream]) - most)
-        # What is saved when the run begins was saved before in the other one.
+        # The uninterrupted run saved earlier what the resumed run saves at its beginning.
         del a["artifact"], b["artifact"]
 
     def differences(self, row: int) -> Iterator[Divergence]:
-        """What differs there, stream by stream; steps are those of the uninterrupted run."""
+        """Return the differences in a row, stream by stream; their steps are those of the uninterrupted run."""
         raw = self.a.columns(self.step(row)), self.b.columns(row)
         is_plain = row > 0 and not self.start.is_renamed
         if is_plain and all(raw[0].get(stream) == raw[1].get(stream) for stream in (*COMPARED, "saved")):
             return iter(())
         a, b = self.pair(row)
         streams = (stream for stream in COMPARED if stream not in ("init", "end"))
-        found = (self._difference(row, stream, a.get(stream, {}), b.get(stream, {})) for stream in streams)
-        return (one for one in found if one is not None)
+        divergences = (self._difference(row, stream, a.get(stream, {}), b.get(stream, {})) for stream in streams)
+        return (one for one in divergences if one is not None)
 
     def _difference(self, row: int, stream: Stream, *both: Digests) -> Divergence | None:
         if stream == "artifact":
             both = tuple({name: one for name, one in own.items() if not _STATE.match(name)} for own in both)
         columns = (Column(tuple(own), [*own.values()]) if own else None for own in both)
         found = divergence_in(self.step(row), stream, *columns)
-        # What one of the two alone has is no finding of its own here.
+        # That only one of the two runs has something (`only_in`) is no finding of its own here.
         return found and Divergence(found.step, stream, found.name, self.a.rank, found.differing, found.total)
 
     def first(self) -> tuple[int, Divergence] | None:
-        """The first row in which something differs, and what; what is saved at the end counts as one more."""
+        """Return the first row that differs, with the difference; what is saved at the end counts as one more row."""
         for row in range(self.rows):
-            found = next(self.differences(row), None)
-            if found is not None:
-                return row, found
+            divergence = next(self.differences(row), None)
+            if divergence is not None:
+                return row, divergence
         if self.a.is_complete and self.b.is_complete and self.rows == self.b.steps == self.a.steps - self.start.step:
             last = self._difference(self.rows, "artifact", self.a.saved_at_end(), self.b.saved_at_end())
             return None if last is None else (self.rows, last)
@@ -234,16 +233,16 @@ class Side:
 
     @property
     def has_other_data(self) -> bool:
-        """Whether the batch of the first row is another one."""
+        """Whether the batch of the first row differs."""
         return any(one.stream == "batch" for one in self.differences(0))
 
     def first_trained(self) -> int | None:
-        """The first row in which something else differs than what is saved."""
+        """Return the first row in which something other than a saved file's content differs."""
         rows = range(self.rows)
         return next((row for row in rows if any(one.stream != "artifact" for one in self.differences(row))), None)
 
     def fetched(self, row: int) -> tuple[list[BatchFetched], list[BatchFetched]]:
-        """The batches of a step of either that are compared."""
+        """Return the batches of a step that are compared, of each run."""
         a = [one for one in self.a_fetched if one.step == self.step(row)]
         b = [one for one in self.b_fetched if one.step == row]
         if row == 0:
@@ -257,23 +256,23 @@ First = tuple[Side, int, Divergence]
 
 
 def earliest_difference(sides: Sequence[Side]) -> First | None:
-    """The earliest place at which a resumed run differs, over all ranks."""
+    """Return the earliest difference of all ranks."""
     found = [(side, *first) for side in sides if (first := side.first()) is not None]
     return min(found, key=lambda one: (*position(one), one[2].rank), default=None)
 
 
 def position(first: First | None) -> tuple[float, int]:
-    """For telling which of two places comes first; where there is none, it lies behind all."""
+    """Return a sort key: the row, and the place within it. No difference sorts after every difference."""
     return (math.inf, 0) if first is None else (first[1], first[2].position[1])
 
 
 def count_of(numbered: Digests) -> int:
-    """How many numbered things there are."""
+    """Return how many numbered things there are; one thing may have several names."""
     return len({match[1] for name in numbered if (match := _NUMBER.match(name)) is not None})
 
 
 def _from(numbered: Digests, first: int) -> Digests:
-    """Without the things before number `first`, and the others counted from 0."""
+    """Return the things from number `first` on, counted from 0."""
     kept = {}
     for name, digest in numbered.items():
         match = _NUMBER.match(name)

@@ -1,4 +1,4 @@
-"""What a test of a resume found, as plain data. Text and JSON are made from this in `report`."""
+"""The result of a test of a resume, as plain data; `report` makes text and JSON from it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Missing:
     """A state that was not saved, or not restored.
 
     Attributes:
-        state: which.
-        evidence: what shows it, as a clause.
-        rank: of the process that lacks it.
-        confirmed: with this given back, the run continues with the same bits where it did not before.
+        state: the name of the state.
+        evidence: what shows that it is missing, as a clause.
+        rank: the rank of the process that lacks it.
+        confirmed: with this state given back, the run has the same bits beyond the place where it differed before.
         location: the line that saved the checkpoint, or else the one that loaded it.
     """
 
@@ -58,11 +58,11 @@ class Missing:
 
 @dataclass(frozen=True)
 class SavedCheckpoint:
-    """Where the training was saved, and where that was loaded again.
+    """A checkpoint: where it was saved, and where it was loaded again.
 
     Attributes:
-        path: of the file or folder; empty where it is not known.
-        saved_at, loaded_at: the lines.
+        path: the path of the file or folder; empty where it is not known.
+        saved_at, loaded_at: the lines that saved and loaded it.
     """
 
     path: str = ""
@@ -75,19 +75,19 @@ class Trial:
     """One training that was stopped and resumed.
 
     Attributes:
-        signal: that stopped it.
-        killed_after: the last step that it did; -1 before the first.
-        torn: it was killed in a save, and half of this file was left.
-        saved_step: steps that were done when the checkpoint was saved that it resumed from.
-        resumed_step: the first step that it did again; None where it did none.
+        signal: the signal that stopped it.
+        killed_after: the last step before the stop; -1 where it was stopped before the first step.
+        torn: the file that was left half written by a stop within a save; empty where none was.
+        saved_step: how many steps were done when the checkpoint was saved that it resumed from.
+        resumed_step: the first step of the resumed run; None where it took none.
         compared: how many steps were compared with those of the uninterrupted run.
-        is_to_the_end: and what was saved after the last one.
-        loaded: what it loaded that had been saved, and how many steps were done then.
-        divergence: the first place at which they differ.
-        missing: why, the first cause first.
-        lacks: what the resumed run held otherwise than the killed one, and was not found to matter.
-        checkpoint: what it resumed from.
-        runs: numbers of the killed and the resumed run, and of those that confirmed a cause.
+        is_to_the_end: all remaining steps were compared, and what was saved after the last one.
+        loaded: the saved files that it loaded, and how many steps were done when each was saved.
+        divergence: the first place at which the resumed run differs from the uninterrupted one.
+        missing: why it differs, the first cause first.
+        lacks: what differs between the resumed run and the killed one, and was not found to matter.
+        checkpoint: the checkpoint that it resumed from.
+        runs: the numbers of the killed run, of the resumed run, and of the runs that tested causes.
         error: why it could not be judged.
     """
 
@@ -116,14 +116,14 @@ class Resumption:
     """The answer of `samebits resume`.
 
     Attributes:
-        command, again: as they were typed; what was started after the kill.
+        command, again: the command, and the one that was started after the kill, as they were typed.
         home: the folder of its runs.
-        runs: all that were made.
-        steps: that the uninterrupted run took; it ended there by itself if `is_whole`.
-        trials: those that were made.
-        seed: of the steps that were chosen at random; None where none were.
+        runs: all runs that were made.
+        steps: how many steps the uninterrupted run took; it ended there by itself if `is_whole`.
+        trials: the trials that were made.
+        seed: the seed by which steps to kill at were chosen at random; None where none were.
         error: why nothing could be decided.
-        signal: that ended it.
+        signal: the signal that ended the test early; None where none did.
         not_observed: what the recordings do not hold.
     """
 
@@ -152,12 +152,12 @@ class Resumption:
     @property
     @published()
     def trouble(self) -> SamebitsError | None:
-        """Why it is not all decided."""
+        """Why not everything could be decided."""
         return self.error or next((trial.error for trial in self.trials if trial.error is not None), None)
 
     @property
     def failing(self) -> Trial | None:
-        """The first resume that failed, where another one continued: from there it cannot be resumed."""
+        """The first resume that failed, if another one worked: the training cannot be resumed from there."""
         went_on = any(one.compared for one in self.trials)
         failed = (one for one in self.trials if isinstance(one.error, ScriptFailedError) and not one.torn)
         return next(failed, None) if went_on else None
@@ -165,9 +165,9 @@ class Resumption:
     @property
     @published()
     def first(self) -> Trial | None:
-        """The trial to speak of: the first that differs or fails, or else the first."""
-        speaking = (one for one in self.trials if one.differs or one is self.failing)
-        return next(speaking, self.trials[0] if self.trials else None)
+        """The trial to report: the first that differs or fails, or else the first."""
+        to_report = (one for one in self.trials if one.differs or one is self.failing)
+        return next(to_report, self.trials[0] if self.trials else None)
 
     @property
     def exit_code(self) -> int:
