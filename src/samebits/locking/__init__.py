@@ -1,1 +1,1 @@
-"""`samebits lock` and `samebits verify`: expected bits in a file, held against later runs."""
+"""`samebits lock` and `samebits verify`: expected bits in a file, compared with later runs."""

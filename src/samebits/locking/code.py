@@ -1,6 +1,6 @@
-"""The code of a run: which content its files had when it was locked, and what has changed in them since.
+"""The code of a run: the content of its files when it was locked, and what has changed in them since.
 
-A file is known by git's name of its content: what was locked before it was committed is found again once it has been.
+A file's content is known by the name that git gives it, so content that was locked before a commit is found after it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-# Files by name; further ones together.
+# At most this many files are listed by name; further ones are listed as one.
 MOST_NAMED = 12
-# Of git's 40 digits: it finds a content by its first ones.
+# How many of the 40 digits of git's name are kept: git finds a content by the first ones.
 _DIGITS = 12
 _GIT_SECONDS = 20.0
 
@@ -27,8 +27,8 @@ class Code:
 
     Attributes:
         files: path, relative to the current folder → git's name of its content.
-        commit: that is checked out; empty without git.
-        uncommitted: those files that are not as committed.
+        commit: the commit that is checked out; empty without git.
+        uncommitted: those files that differ from the commit.
     """
 
     files: Mapping[str, str]
@@ -38,13 +38,13 @@ class Code:
 
 @dataclass(frozen=True)
 class CodeChange:
-    """A file of the code that is not as it was.
+    """A file of the code that has changed.
 
     Attributes:
-        path: relative to the current folder; of many files in one, how many there are, in brackets.
+        path: its path, relative to the current folder; for many files listed as one, their number, in brackets.
         how: what happened to it.
-        line: the first line that is not as it was, counted from 1; None where the old content cannot be found.
-        lines: how many lines of it are not as they were; None where that is not known.
+        line: the first line that has changed, counted from 1; None where the old content cannot be found.
+        lines: how many of its lines have changed; None where that is not known.
     """
 
     path: str
@@ -54,26 +54,26 @@ class CodeChange:
 
 
 def code_of(paths: Iterable[str], folder: Path) -> Code:
-    """The code in these files (absolute), as it lies there now, relative to the current folder.
+    """Return the code in these files (absolute paths) as it is now, with paths relative to `folder`, the current one.
 
     Files outside of the project are left out, because their place differs from machine to machine.
     """
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip() or folder).resolve()
-    own = sorted({os.path.relpath(path, folder) for path in paths if Path(path).resolve().is_relative_to(root)})
-    names = {path: found for path in own if (found := _name_of(folder / path))}
+    inside = sorted({os.path.relpath(path, folder) for path in paths if Path(path).resolve().is_relative_to(root)})
+    names = {path: found for path in inside if (found := _name_of(folder / path))}
     commit = _git(folder, "rev-parse", "HEAD").strip()
     uncommitted = _uncommitted(folder, root, names) if commit and names else []
     return Code(_few(names), commit, tuple(uncommitted[:MOST_NAMED]))
 
 
 def files_in(command: Iterable[str]) -> list[str]:
-    """The files that a command names, as absolute paths: its script and its configuration."""
+    """Return the files that a command names, as absolute paths: its script and its configuration."""
     words = (part for word in command for part in (word, word.partition("=")[2]) if part)
     return [os.path.abspath(word) for word in words if os.path.isfile(word)]
 
 
 def changes_since(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> tuple[CodeChange, ...]:
-    """What has changed between two `Code.files`, what is known in lines first."""
+    """Return what has changed between two `Code.files`, files with known lines first."""
     changes = [_changed(path, before[path], folder) for path in before if now.get(path, before[path]) != before[path]]
     changes += [CodeChange(path, "removed") for path in before if path not in now]
     changes += [CodeChange(path, "added") for path in now if path not in before]
@@ -88,15 +88,15 @@ def _changed(path: str, name: str, folder: Path) -> CodeChange:
     except OSError:
         return found
     parts = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if old else []
-    odd = [part for part in parts if part[0] != "equal"]
-    if not odd:
+    changed = [part for part in parts if part[0] != "equal"]
+    if not changed:
         return found
-    lines = sum(max(old_end - old_start, new_end - new_start) for _, old_start, old_end, new_start, new_end in odd)
-    return replace(found, line=min(odd[0][3] + 1, max(1, len(new))), lines=lines)
+    lines = sum(max(old_end - old_start, new_end - new_start) for _, old_start, old_end, new_start, new_end in changed)
+    return replace(found, line=min(changed[0][3] + 1, max(1, len(new))), lines=lines)
 
 
 def _few(names: Mapping[str, str]) -> dict[str, str]:
-    """So few that they can be listed: of many, the rest has one name together."""
+    """Return at most `MOST_NAMED` files, and the rest together under one name."""
     items = sorted(names.items())
     kept, rest = dict(items[:MOST_NAMED]), items[MOST_NAMED:]
     if rest:
@@ -106,7 +106,7 @@ def _few(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _name_of(path: Path) -> str:
-    """What git calls the content of a file; empty where it cannot be read."""
+    """Return git's name of the content of a file; empty where the file cannot be read."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -115,13 +115,13 @@ def _name_of(path: Path) -> str:
 
 
 def _uncommitted(folder: Path, root: Path, paths: Collection[str]) -> list[str]:
-    said = _git(folder, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
-    found = (os.path.relpath(root / entry[3:], os.path.realpath(folder)) for entry in said.split("\0") if entry)
-    return sorted(path for path in found if path in paths)
+    status = _git(folder, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
+    changed = (os.path.relpath(root / entry[3:], os.path.realpath(folder)) for entry in status.split("\0") if entry)
+    return sorted(path for path in changed if path in paths)
 
 
 def _git(folder: Path, *words: str) -> str:
-    """What git prints; empty where there is no git, no repository, or no such thing in it."""
+    """Return what git prints; empty where there is no git, no repository, or no such thing in it."""
     command = ["git", "-C", str(folder), *words]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL)

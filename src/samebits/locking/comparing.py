@@ -1,4 +1,4 @@
-"""A run held against what is locked: does it agree, and if not, since when, in what, and where? Nothing is run here."""
+"""Compares a run with what is locked: whether it agrees, and if not, since when, in what, and where. Runs nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from samebits.runfolder.steps import COMPARED, Recording
 
 @dataclass(frozen=True)
 class HeldAgainst:
-    """A run held against what is locked.
+    """The result of comparing a run with what is locked.
 
     Attributes:
-        divergence: where it parts; None where it does not, as far as it goes.
-        reaches_end: it goes as far as what is locked.
-        agreed: steps that agree.
+        divergence: where the run diverges; None where it agrees as far as it goes.
+        reaches_end: the run goes as far as what is locked.
+        agreed: how many steps agree.
     """
 
     divergence: LockDivergence | None
@@ -31,17 +31,17 @@ class HeldAgainst:
 
 
 def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int = 0) -> HeldAgainst:
-    """Where a run parts from what is locked.
+    """Find where a run diverges from what is locked.
 
     Args:
-        locked: what is expected.
-        recordings: of the run, at least one.
-        is_whole: it ended by itself, or where it was to end; otherwise what it lacks says nothing.
-        most_steps: how many were locked, without an end; 0 where all were.
+        locked: the expected digests.
+        recordings: the recordings of the run, at least one.
+        is_whole: the run ended by itself, or at the step set for it; if not, the steps that it lacks say nothing.
+        most_steps: how many first steps were locked, without the end; 0 where all were.
 
     Raises:
-        DigestError: the two cannot be compared.
-        RecordingError: the recording is not what was written.
+        DigestError: the lock and the run use different definitions of the digest.
+        RecordingError: a recording is damaged.
     """
     own = Digested(recordings, most_steps)
     if own.definition != locked.digest:
@@ -53,11 +53,11 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         return HeldAgainst(None, True, own.steps)
     common = min(own.steps, locked.steps)
     agreed, first = _first_that_differs(locked, own, common)
-    # How many trainings of a run with several have another last root.
+    # How many trainings, if the run has several, have a last root that is not locked.
     missing = (Counter(locked.recordings) - Counter(own.lines())).total()
     count = (missing, len(locked.recordings)) if len(locked.recordings) > 1 else None
     if first is not None:
-        # None where the run ends before the next step of which streams are locked.
+        # None where the run ends before the next step whose streams are locked.
         row = next((row for row in locked.rows if row.at != END and first <= int(row.at) < common), None)
         here = None if row is None else own.row(int(row.at))
         place = LockDivergence("stream", first, agreed, seen="" if row is None else row.at, recordings=count)
@@ -68,16 +68,16 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
     if own.steps != locked.steps:
         place = LockDivergence("length", common, last, lengths=(locked.steps, own.steps), recordings=count)
         return HeldAgainst(place, True, common)
-    # The last step agrees, and so do all before it: it is what came after them.
+    # The last step agrees, and so do all before it: what came after them differs.
     row = next((row for row in locked.rows if row.at == END), None)
     place = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
     return HeldAgainst(_with_streams(place, own, row, own.end()), True, common)
 
 
 def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:
-    """The last step of those with a root that agrees, and the first that does not: roots are chained."""
+    """Return, of the steps with a locked root, the last that agrees and the first that does not: roots are chained."""
     words = (locked.trace[at : at + TRACE_DIGITS] for at in range(0, len(locked.trace), TRACE_DIGITS))
-    # Step → as much of its root as is locked.
+    # Step → the digits of its root that are locked.
     roots = {number * locked.stride: word for number, word in enumerate(words)}
     roots |= {int(row.at): row.root for row in locked.rows if row.at != END}
     agreed = None
@@ -101,15 +101,15 @@ def _with_streams(place: LockDivergence, own: Digested, row: Row | None, here: R
 def differing_files(
     locked: Mapping[str, str], here: Mapping[str, str | None], what: Literal["artifact", "data"]
 ) -> tuple[LockDivergence, ...]:
-    """The files with locked digests that have another one here, or none; the others were not read."""
+    """Return the files in `here` whose digest is not the locked one; files that are not in `here` were not read."""
     gone = "the run did not write it" if what == "artifact" else "it is not there"
-    odd = ((path, now) for path, now in here.items() if locked.get(path) != now)
-    return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in odd)
+    differing = ((path, now) for path, now in here.items() if locked.get(path) != now)
+    return tuple(LockDivergence(what, path=path, why=gone if now is None else "") for path, now in differing)
 
 
 # ---- environments ----------------------------------------------------------------------------------------------------
 
-# The likeliest to change bits first, each with how it does. What has a factor goes by its name.
+# Field → its name, and how it changes bits; the likeliest to change bits first. A field with a factor has its name.
 _EFFECTS: dict[str, tuple[str, str]] = {
     "device": ("device", "different hardware has different kernels"),
     "machine": ("machine", "another architecture has different kernels"),
@@ -133,22 +133,22 @@ _EFFECTS: dict[str, tuple[str, str]] = {
 
 
 def differences(locked: Environment, here: Environment) -> tuple[EnvironmentDifference, ...]:
-    """What is known to differ, what can change bits first."""
-    found = set(locked.differing(here))
+    """Return the fields that are known to differ, the likeliest to change bits first."""
+    differing = set(locked.differing(here))
     return tuple(
         EnvironmentDifference(name, getattr(locked, own), getattr(here, own), own not in IDLE, why)
         for own, (name, why) in _EFFECTS.items()
-        if own in found
+        if own in differing
     )
 
 
 def nearest(known: Mapping[str, Environment], here: Environment) -> str:
-    """The name of the environment that is most like this one: it differs in the fewest things that matter."""
+    """Return the name of the environment most like this one: it differs in the fewest fields that matter."""
     order = list(_EFFECTS)
 
     def distance(name: str) -> tuple[int, list[int], str]:
         ranks = sorted(order.index(own) for own in known[name].differing(here) if own not in IDLE)
-        # Of as many differences, those that are the less likely to matter.
+        # Of equally many differences, prefer those that are less likely to matter.
         return len(ranks), [-rank for rank in ranks], name
 
     return min(known, key=distance)

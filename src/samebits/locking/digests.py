@@ -1,7 +1,7 @@
-"""From recordings to what is locked of them: few digests, from which it can be said whether and where a run parts.
+"""The few digests of a run that are locked: they show whether, and where, a later run diverges.
 
-A recording has a root for every row, which digests everything up to it. Those decide. Of some steps the streams are
-kept as well, to say which of them differs; and between these, 16 bits of the root every few steps, to say since when.
+A recording has a root for every row, which digests everything up to that row. The roots decide. The digests of streams
+at some steps say which stream differs; between these steps, 16 bits of the root every few steps say since when.
 
 The recordings of ranks, threads and several trainings come in any order, so they are digested together as a set.
 """
@@ -17,20 +17,20 @@ from samebits.comparison.streams import streams_of
 from samebits.locking.entries import END, Locked, Row
 from samebits.runfolder.steps import COMPARED, Column, Recording
 
-# So that an entry stays readable, and below 4 KB.
+# Limits that keep an entry readable, and below 4 KB.
 MOST_RECORDINGS, MOST_LOSSES, MOST_TRACED = 8, 2, 96
 TRACE_DIGITS = 4
 
 
 class Digested:
-    """The recordings of one run, asked for what a lockfile holds of the first steps; 0 is all, and the end."""
+    """The recordings of one run, digested as for a lockfile: the first `most_steps`, or with 0 all, and the end."""
 
     def __init__(self, recordings: Sequence[Recording], most_steps: int = 0) -> None:
         self.recordings, self.most_steps = recordings, most_steps
         taken = max(recording.steps for recording in recordings)
         self.is_limited = 0 < most_steps <= taken
         self.steps = min(taken, most_steps or taken)
-        # They are of one run, and so of one definition.
+        # All recordings of one run have the same definition of the digest.
         self.definition = recordings[0].digest
 
     @property
@@ -39,44 +39,44 @@ class Digested:
         return self.root_at(max(map(self._rows, self.recordings)))
 
     def root_at(self, row: int) -> str:
-        """Of everything up to a row; of what ended before, all of it."""
+        """Return the digest of everything up to a row; a recording that ended earlier counts as a whole."""
         roots = [(one.rank, one.root(min(row, self._rows(one) - 1)) or b"") for one in self.recordings]
         return roots[0][1].hex() if len(roots) == 1 else _combined(roots, 8)
 
     def row(self, step: int) -> Row:
-        """What is kept of one step."""
+        """Return what is locked of one step."""
         here = [(one, one.columns(step)) for one in self.recordings if step < one.steps]
         return Row(str(step), self.root_at(step), self._streams(here), self._losses(here))
 
     def end(self) -> Row | None:
-        """What came after the last step; None where nothing did."""
+        """Return what is locked of the end, after the last step; None where nothing came after it."""
         here = [(one, one.columns(one.steps)) for one in self.recordings if self._rows(one) > one.steps]
         return Row(END, self.root, self._streams(here)) if here else None
 
     def lines(self) -> tuple[str, ...]:
-        """Rank, rows and last root of each."""
+        """Return rank, number of rows and last root of each recording, as text."""
         counted = [(one, self._rows(one)) for one in self.recordings]
         parts = sorted((one.rank, rows, (one.root(rows - 1) or b"").hex()) for one, rows in counted)
         return tuple(f"{rank} {rows} {root}" for rank, rows, root in parts)
 
     def assert_sound(self, row: Row) -> None:
-        """Raise RecordingError where it is not what was written: only what is can accuse anybody."""
+        """Raise RecordingError where a row is damaged: only an intact recording can show that a run diverges."""
         for one in self.recordings:
             step = one.steps if row.at == END else int(row.at)
             if step < self._rows(one):
                 one.assert_sound(step)
 
     def _rows(self, one: Recording) -> int:
-        """How many rows of a recording count."""
+        """Return how many rows of a recording count."""
         return min(len(one), self.most_steps) if 0 < self.most_steps <= one.steps else len(one)
 
     def _streams(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> dict[str, str]:
-        found: dict[str, str] = {}
+        combined: dict[str, str] = {}
         for stream in COMPARED:
             parts = [(one.rank, _digest_of(columns[stream])) for one, columns in here if stream in columns]
             if parts:
-                found[stream] = _combined(parts, 4)
-        return found
+                combined[stream] = _combined(parts, 4)
+        return combined
 
     def _losses(self, here: Sequence[tuple[Recording, dict[str, Column]]]) -> tuple[str, ...]:
         column = next((columns["number"] for _, columns in here if "number" in columns), None)
@@ -85,7 +85,7 @@ class Digested:
 
 
 def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
-    """What is locked of a whole run: its first steps; 0 is all."""
+    """Return what is locked of a finished run: its first `most_steps`, or with 0 all of it."""
     own = Digested(recordings, most_steps)
     rows = (*map(own.row, kept_steps(own.steps)), own.end())
     lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))
@@ -102,7 +102,7 @@ def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
 
 
 def kept_steps(count: int) -> list[int]:
-    """The steps of which the streams are kept: 0, 1, 2, 4, 8 … and the last one.
+    """Return the steps whose streams are kept: 0, 1, 2, 4, 8 … and the last one.
 
     >>> kept_steps(11)
     [0, 1, 2, 4, 8, 10]
@@ -116,5 +116,5 @@ def _digest_of(column: Column) -> bytes:
 
 
 def _combined(parts: Sequence[tuple[int, bytes]], size: int) -> str:
-    """The digest of a set, in hex: what comes in another order is the same."""
+    """Return the digest of a set of parts, in hex: their order does not matter."""
     return blake2b(b"".join(b"%d " % rank + digest for rank, digest in sorted(parts)), digest_size=size).hexdigest()

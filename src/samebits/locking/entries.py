@@ -1,4 +1,4 @@
-"""What a lockfile holds, typed."""
+"""The records that a lockfile holds."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Literal
 from samebits.base.version import __version__
 
 END = "end"
-# How it is known that what was locked repeats: by a check, by a quick one, or not at all.
+# How it is known that what was locked repeats: by a check, by a quick check, or not at all.
 Repeats = Literal["checked", "looked", "unchecked"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is expected at one step, or at the end.
+    """The digests that are expected at one step, or at the end.
 
     Attributes:
         at: the step, counted from 0, or `end` for what comes after the last one.
-        root: 64 bits, in hex, of everything that was recorded up to here.
-        streams: stream → 32 bits, in hex, of what it held in this step; they say where runs part, and decide nothing.
-        losses: of the first rank, as hex floats.
+        root: the digest (64 bits, in hex) of everything that was recorded up to here.
+        streams: stream → its digest in this step (32 bits, in hex); these say where runs diverge, and decide nothing.
+        losses: the losses of the first rank, as hex floats.
     """
 
     at: str
@@ -36,24 +36,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Locked:
-    """What a run of a command gave in one environment.
+    """The bits that a run of a command gave in one environment, as digests.
 
     Attributes:
         digest: the definition by which tensors were digested; digests of two definitions are never compared.
-        steps: it took.
-        streams: that were recorded.
+        steps: how many steps the run took.
+        streams: the streams that were recorded.
         recordings: rank, rows and last root of each training, as text; empty where there are very many.
-        root: of everything that was recorded.
+        root: the digest of everything that was recorded.
         rows: the steps 0, 1, 2, 4, 8 … and the last one, and the end.
-        stride: of the trace, in steps.
-        trace: 16 bits, in hex, of the root at evenly spaced steps: between two rows they say where runs part.
-        samebits: the version that recorded it.
-        repeats: how it is known that this repeats.
+        stride: how many steps lie between two values of the trace.
+        trace: 16 bits of the root, in hex, at evenly spaced steps: between two rows they say where runs diverge.
+        samebits: the version of samebits that recorded the run.
+        repeats: how it is known that the command repeats.
         artifacts: path → digest of the file.
-        commit: that was checked out; empty without git.
-        uncommitted: files of the code that were not as committed.
-        code: path → git's name of its content, of the user's files that were imported, or read as text before training.
-        variables: of the environment that the user's lines asked for: name → digest of the value.
+        commit: the commit that was checked out; empty without git.
+        uncommitted: files of the code that differed from the commit.
+        code: path → git's name of its content, for the user's files that were imported or read as text before training.
+        variables: name → digest of the value, for the environment variables that the user's lines asked for.
     """
 
     digest: str
@@ -78,12 +78,12 @@ class RunEntry:
     """A command, and what it gave in every environment that was locked.
 
     Attributes:
-        command: as it was typed.
-        seed: root of all pinned streams.
-        pins: factors held still, each `NAME` or `NAME=VALUE`.
-        max_steps: how many first steps were locked; 0 is all.
-        data: path → digest of a file or a folder that has to be as it was.
-        artifacts: the files that the run makes and that are compared; `{run}` stands for a folder of its own.
+        command: the words of the command, as typed.
+        seed: the root of all pinned streams.
+        pins: the pinned factors, each `NAME` or `NAME=VALUE`.
+        max_steps: how many first steps were locked; 0 means all.
+        data: path → digest, for files and folders that must be unchanged.
+        artifacts: the files that the run makes and that are compared; `{run}` stands for a folder of the run's own.
         on: environment → what the command gave there.
     """
 
@@ -98,12 +98,12 @@ class RunEntry:
 
 @dataclass(frozen=True)
 class LockedTensors:
-    """What a test gave in one environment.
+    """The tensors that a test gave in one environment.
 
     Attributes:
         digest: the definition by which tensors were digested.
         tensors: name → digest, 16 hex digits.
-        seed: root of the streams of all tests.
+        seed: the root of the streams of all tests.
     """
 
     digest: str

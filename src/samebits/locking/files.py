@@ -1,4 +1,4 @@
-"""Digests of data and artifacts: of a file its bytes, of a folder the names and bytes of all files in it."""
+"""Digests of data and artifacts: of a file's bytes, or of the names and bytes of all files in a folder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PIECE = 1024**2
 
 
 def digest_of_path(path: Path) -> str:
-    """64 bits in hex of what lies there; links are followed.
+    """Return the digest (64 bits, in hex) of a file or a folder; links are followed.
 
     Raises:
-        LockfileError: nothing does, it cannot be read, or it is neither a file nor a folder of files.
+        LockfileError: nothing is there, it cannot be read, or it is neither a file nor a folder of files.
     """
     try:
         if path.is_dir():
@@ -31,7 +31,7 @@ def digest_of_path(path: Path) -> str:
 
 
 def digest_at(path: Path) -> str | None:
-    """The same; None where there is nothing that has one."""
+    """Return the digest of a file or a folder; None where `digest_of_path` raises LockfileError."""
     try:
         return digest_of_path(path)
     except LockfileError:
@@ -39,9 +39,9 @@ def digest_at(path: Path) -> str | None:
 
 
 def is_written(path: Path, since: float) -> bool:
-    """Whether there is a file, or a folder of files, that was wholly written since (seconds, as `time.time`).
+    """Whether there is a file, or a folder of files, written as a whole after `since` (seconds, as `time.time`).
 
-    Nobody sets the time of a change of state (stat(3type)).
+    The time of the last status change counts, because programs cannot set it (stat(3type)).
     """
     try:
         times = [one.stat().st_ctime for one in (_files_in(path) if path.is_dir() else (path,))]
@@ -52,20 +52,20 @@ def is_written(path: Path, since: float) -> bool:
 
 def _of_file(path: Path) -> str:
     if not stat.S_ISREG(path.stat().st_mode):
-        # A pipe would be waited for, and a device has no end.
+        # Reading a pipe would wait, and a device has no end.
         raise LockfileError(
             f"{path} is not a regular file, so it has no bytes to digest", "name what is to be digested"
         )
-    found = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
-            found.update(piece)
-    return found.hexdigest()
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
     for where, folders, names in os.walk(folder, followlinks=True):
-        # A link to a folder that it lies in has no end.
+        # Following a link to a folder that contains the link would never end.
         here = Path(where).resolve()
         folders[:] = sorted(name for name in folders if not here.is_relative_to(Path(where, name).resolve()))
         yield from (Path(where, name) for name in sorted(names))

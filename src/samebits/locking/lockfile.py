@@ -7,9 +7,9 @@
     [run.NAME.on.ENVIRONMENT]                 what it gave there
     [test."tests/test_a.py::test_b".on.ENV]   the tensors that a test named
 
-It is read and written by the types of its records. What is missing, or is of another type, or is not known here, is
-refused, never passed over; a digest that was edited is one that no run agrees with. Environments stand last, so that a
-file that was cut off lacks one. Tables may stand in any order, and each file and tensor has a line: branches can merge.
+The types of its records define how it is read and written. A key that is missing, unknown or of another type is an
+error; no run agrees with a digest that was edited. Environments come last, so that a file that was cut off lacks one.
+Tables may come in any order, and each file and tensor has a line of its own, so that branches can be merged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)")
 
 @dataclass(frozen=True)
 class Lockfile:
-    """The content of a lockfile; nothing in it is ever changed, `with_…` gives another one.
+    """The content of a lockfile; immutable: the `with_…` methods return a changed copy.
 
     Attributes:
         environments: name → environment.
@@ -60,7 +60,7 @@ class Lockfile:
 
     @classmethod
     def load(cls, path: Path) -> Lockfile:
-        """The lockfile at a path; LockfileError where there is none, or it cannot be used."""
+        """Read the lockfile at a path; LockfileError where there is none, or it cannot be used."""
         try:
             raw = path.read_bytes()
         except FileNotFoundError as error:
@@ -76,7 +76,7 @@ class Lockfile:
             raise type(error)(f"{path} {error.message}", error.hint or restore) from error
 
     def entry(self, name: str) -> RunEntry:
-        """The run of that name; LockfileError where there is none."""
+        """Return the run of that name; LockfileError where there is none."""
         if name not in self.runs:
             known = ", ".join(sorted(self.runs))
             raise LockfileError(
@@ -86,32 +86,32 @@ class Lockfile:
         return self.runs[name]
 
     def home_of(self, environment: Environment, among: Iterable[str]) -> str | None:
-        """Which of these names stands for an environment like that one; None where none does."""
+        """Return which of the names `among` is that of an environment like `environment`; None where none is."""
         own = [name for name in sorted(among) if self.environments[name].is_like(environment)]
         return environment.name if environment.name in own else next(iter(own), None)
 
     def tensors(self, test: str, environment: Environment) -> LockedTensors | None:
-        """What a test gave in an environment like that one; None where that was never locked."""
+        """Return what a test gave in an environment like `environment`; None where that was never locked."""
         on = self.tests.get(test, TestEntry()).on
         home = self.home_of(environment, on)
         return None if home is None else on[home]
 
     def with_run(self, name: str, entry: RunEntry, environment: Environment, locked: Locked) -> Lockfile:
-        """With what a command gave in an environment, besides what `entry` holds of others."""
+        """Return the lockfile with what a command gave in an environment, and what `entry` holds of others."""
         own = replace(entry, on=self._with(entry.on, environment, locked))
         return replace(self, runs={**self.runs, name: own}, environments=self._known(environment))
 
     def with_tensors(self, test: str, environment: Environment, locked: LockedTensors) -> Lockfile:
-        """With the tensors of a test in an environment, in the place of those that were locked there."""
+        """Return the lockfile with the tensors of a test in an environment; they replace those locked there before."""
         own = TestEntry(self._with(self.tests.get(test, TestEntry()).on, environment, locked))
         return replace(self, tests={**self.tests, test: own}, environments=self._known(environment))
 
     def without_test(self, test: str) -> Lockfile:
-        """The lockfile without that test, in every environment."""
+        """Return the lockfile without that test, in every environment."""
         return replace(self, tests={name: one for name, one in self.tests.items() if name != test})
 
     def text(self) -> str:
-        """The file's content."""
+        """Return the file's content."""
         data = self.data()
         last = {"environment": data.pop("environment")}
         schema = {"schema": f"samebits.lockfile/{SCHEMA}"}
@@ -119,20 +119,20 @@ class Lockfile:
 
     def data(self) -> dict[str, Any]:
         found = cast("dict[str, Any]", to_data(self))
-        # Its name is that of its table.
+        # An environment's table is already named after it.
         return found | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
 
     def _known(self, environment: Environment) -> dict[str, Environment]:
-        # One of the same name stays as it was written: what changes no bits must not change the file.
+        # An environment of the same name stays as it was written: what changes no bits must not change the file.
         return {environment.name: environment, **self.environments}
 
     def _with(self, on: Mapping[str, T], environment: Environment, locked: T) -> dict[str, T]:
-        """What is locked of other environments, and this; those that are like this one are replaced."""
+        """Return what is locked in other environments, and this; environments like this one are replaced."""
         others = {home: one for home, one in on.items() if not self.environments[home].is_like(environment)}
         return {**others, environment.name: locked}
 
     def by_environment(self) -> list[tuple[str, Mapping[str, object]]]:
-        """Name of every run and test, and what it gave in which environment."""
+        """Return the name of every run and test, with what it gave in each environment."""
         return [(name, entry.on) for entries in (self.runs, self.tests) for name, entry in entries.items()]
 
     def _without_unused(self) -> Lockfile:
@@ -141,7 +141,7 @@ class Lockfile:
 
 
 def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
-    """Read, change and write a lockfile while no other process does so; what is in it now.
+    """Read, change and write a lockfile while no other process does so, and return its new content.
 
         update(path, lambda now: now.with_tensors(test, environment, tensors))
 
@@ -149,8 +149,8 @@ def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
     which nothing changes is not touched.
 
     Raises:
-        LockfileError: what is there cannot be used; it is left as it is.
-        StorageError: it cannot be written, or another process has been writing for a minute.
+        LockfileError: the file cannot be used; it is left as it is.
+        StorageError: the file cannot be written, or another process has been writing for a minute.
     """
     path = Path(os.path.realpath(path))
     with _alone(path):
@@ -197,7 +197,7 @@ def _read(text: str) -> Lockfile:
 
 
 def _contradictions(content: Mapping[str, object], found: Lockfile) -> Iterator[str]:
-    """What does not fit together: what was read and would not be written again, and what refers to nothing."""
+    """Yield what does not fit together: keys that would not be written again, and references to nothing."""
     yield from (f"{name} means nothing here" for name in _unknown(content, found.data()))
     for name, on in found.by_environment():
         if not on:
@@ -218,7 +218,7 @@ def _unknown(content: Mapping[str, object], known: Mapping[str, Any]) -> Iterato
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Until this is left, no other process that asks for the same does so."""
+    """Hold the lock for writing a file; other processes that ask for it have to wait."""
     beside, until = path.with_name(f".{path.name}.writing"), time.monotonic() + LONGEST_WAIT_SECONDS
     try:
         while not _is_ours(handle := os.open(beside, os.O_RDWR | os.O_CREAT, 0o644), beside):
@@ -234,14 +234,14 @@ def _alone(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # While it is still held: who waits for it finds out that it is gone, and begins anew.
+        # Remove the file while the lock is held: a process that waits for it notices, and begins anew.
         with contextlib.suppress(OSError):
             beside.unlink()
         os.close(handle)
 
 
 def _is_ours(handle: int, beside: Path) -> bool:
-    """Whether no other process holds the file, and it is still the one that others will open."""
+    """Whether this process holds the lock, and other processes will open this same file."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

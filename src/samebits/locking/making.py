@@ -1,4 +1,4 @@
-"""`samebits lock`: a command is checked, run, and what it gave is written down."""
+"""`samebits lock`: checks a command, runs it, and writes down the bits that it gave."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CONTROLS = ("control", "control again")
 
 @dataclass(frozen=True)
 class LockRequest(RunOptions):
-    """The command to lock, in words; what the other fields mean, `samebits.lock` says."""
+    """The command to lock, in words, and the options of `samebits.lock`, where they are described."""
 
     words: tuple[str, ...]
     lockfile: Path
@@ -67,7 +67,7 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
 
 
 def lock(request: LockRequest, around: Around) -> EntryLocked:
-    """Check a command, run it, and write down what it gave; what cannot be written is found out before."""
+    """Check a command, run it, and write down what it gave; a lockfile that cannot be written is an error before."""
     command = parse_command(request.words)
     name = request.name or _name_of(command)
     entry = RunEntry(
@@ -78,7 +78,7 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
         {path: digest_of_path(Path(path)) for path in request.data},
         request.artifacts,
     )
-    # What cannot be written afterwards is found out before anything is run.
+    # Fail before anything is run, if the lockfile could not be written afterwards.
     if not request.lockfile.parent.is_dir():
         where = f"there is no folder {request.lockfile.parent} for the lockfile"
         raise LockfileError(where, "make it, or choose another one")
@@ -108,7 +108,7 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
 def lock_entry(
     found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around
 ) -> EntryLocked:
-    """What is to be written for an entry in this environment; nothing is written yet."""
+    """Return what is to be locked for an entry in this environment; nothing is written yet."""
     ran = None
     if repeats != "unchecked":
         asked_first = replace(asked, quick=repeats == "looked")
@@ -118,7 +118,7 @@ def lock_entry(
             why = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
             undecided = LockfileError(why, "--no-check locks it anyway") if check.kind == "undecided" else None
             return replace(found, kind=check.kind, error=check.error or undecided)
-        # In which nothing was treated but what is pinned, and that went as far as is locked.
+        # Runs of the check that went as far as is locked, and in which only the user's pins were treated.
         alone = [run for run in check.whole if run.role in _CONTROLS]
         if repeats == "checked" and alone and not entry.artifacts:
             ran = Ran(RunFolder(alone[-1].folder), entry.max_steps)
@@ -132,7 +132,7 @@ def lock_entry(
     if trouble is not None:
         return replace(found, error=trouble)
     code = code_of([*ran.files, *files_in(entry.command)], Path.cwd())
-    # As they are here: others were set by the script itself, by what started it, or by us.
+    # Lock the variables with the value that they have here: others were set by the script, its launcher, or samebits.
     outside = (name for name in ran.variables if Variable.of(name, os.environ.get(name)).digest == ran.variables[name])
     locked = replace(
         expected_of(ran.recordings, entry.max_steps),
@@ -149,14 +149,14 @@ def lock_entry(
 
 
 def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
-    """Artifacts that differ between two runs cannot be locked."""
+    """Return the error for an artifact that differs between two runs, and so cannot be locked; None where none does."""
     if again.trouble is not None:
         return again.trouble
-    odd = [path for path, digest in ran.artifacts.items() if again.artifacts.get(path) != digest]
-    if not odd:
+    moving = [path for path, digest in ran.artifacts.items() if again.artifacts.get(path) != digest]
+    if not moving:
         return None
     return LockfileError(
-        f"{odd[0]} differs in every run, so it cannot be locked",
+        f"{moving[0]} differs in every run, so it cannot be locked",
         "does it hold a time, or a path of its own? Drop that --artifact: the tensors in it are locked anyway",
     )
 
@@ -177,7 +177,7 @@ def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
 
 
 def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError | None:
-    """Why the run that is to be locked is not like those of the check, as far as these went."""
+    """Return the error for a run to be locked that differs from those of the check, as far as these went; else None."""
     whole = None if check is None else next(iter(check.whole), None)
     if whole is None:
         return None
@@ -194,7 +194,7 @@ def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError |
 
 
 def _name_of(command: Command) -> str:
-    """The name of the script, or of the module, or of the program."""
+    """Return the name of the script, or of the module, or of the program."""
     if command.script is not None:
         path = Path(command.script)
         return path.parent.name if path.name == "__main__.py" else path.stem
@@ -224,18 +224,18 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
 
 
 def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
-    """A lockfile with what was found of an entry; digests that were made with other data are thrown away."""
+    """Return the lockfile with what was locked for an entry; digests that were made with other data are dropped."""
     assert found.locked is not None
     known = None if is_replaced else now.runs.get(found.name)
     others = known.on if known is not None and _by_place(known.data) == _by_place(entry.data) else {}
     home = now.home_of(found.environment, others)
     old, new = None if home is None else others[home], found.locked
-    # The same bits of the same code: that another commit is checked out must not change the file.
+    # Same bits, same code: that another commit is checked out must not change the file.
     if old is not None and old == replace(new, samebits=old.samebits, commit=old.commit, uncommitted=old.uncommitted):
         return now
     return now.with_run(found.name, replace(entry, on=others), found.environment, new)
 
 
 def _by_place(data: Mapping[str, str]) -> dict[str, str]:
-    """Digests of data by their paths, however these were typed: `data` and `./data/` are one."""
+    """Return digests of data by normalized paths: `data` and `./data/` are the same."""
     return {os.path.normpath(path): digest for path, digest in data.items()}

@@ -1,4 +1,4 @@
-"""One run of a locked command, and a recording that is there already: what both say that can be held against a lock."""
+"""One run of a locked command, or an existing recording: what either provides for a comparison with a lock."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from samebits.workspace.place import FILES, Isolation, Place, read_place, with_r
 
 @dataclass(frozen=True)
 class Ran:
-    """A run, as far as it is locked or held against a lock; read from its folder.
+    """A run, as far as it is locked or compared with a lock; read from its folder.
 
     Attributes:
-        most_steps: that it was to take; 0 where it was to go to its end.
-        artifacts: path as it was given → digest; None where there is no such file. What was not looked at is not there.
-        compared: where these lay, as absolute paths, but for `{run}`.
-        trouble: why it cannot be judged.
+        most_steps: how many steps the run was to take; 0 where it was to go to its end.
+        artifacts: path as given → digest; None where there is no such file. A path that was not looked at is left out.
+        compared: the absolute paths of the artifacts, with `{run}` as it was typed.
+        trouble: why the run cannot be judged.
     """
 
     folder: RunFolder
@@ -57,19 +57,19 @@ class Ran:
 
     @property
     def files(self) -> set[str]:
-        """The user's, that were imported, or read as text before the first step; absolute."""
+        """The user's files that were imported, or read as text before the first step, as absolute paths."""
         return {path for note in read_notes(self.folder.path, Files) for path in (*note.files, *note.texts)}
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """Of the environment that the user's lines asked for: name → digest of the value."""
-        # What the launcher or the script itself has set is no setting of the user's, and differs from rank to rank.
+        """The environment variables that the user's lines asked for: name → digest of the value."""
+        # A variable with several values was set by the launcher or the script, such as one that differs by rank.
         asked = [(note.name, note.digest) for note in read_notes(self.folder.path, Variable)]
         return {name: digest for name, digest in asked if all(other == digest for own, other in asked if own == name)}
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether it came to its own end, or to the step that it was to come to."""
+        """Whether the run ended by itself, or at the step at which it was to end."""
         manifest, end = self.folder.manifest(), stopped_after(self.folder)
         ended = manifest.get("status") in ("ended", "stopped") and manifest.get("exit_code", 0) == 0
         if end is not None:
@@ -86,14 +86,14 @@ class Ran:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How the runs of entries are made, as in `checking.plan.CheckRequest`."""
+    """The options with which the runs of entries are made, as in `checking.plan.CheckRequest`."""
 
     timeout: float | None = None
     share: tuple[str, ...] = ()
     isolation: Isolation = "copy"
 
     def runs_of(self, entry: RunEntry) -> CheckRequest:
-        """The runs that an entry stands for."""
+        """Return the request for the runs of an entry."""
         return CheckRequest(
             parse_command(entry.command),
             settings_from(entry.pins),
@@ -107,10 +107,10 @@ class RunOptions:
 
 
 def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, name: str = "") -> Ran:
-    """Run a command as it is locked, or is to be, in a folder of that name for that role; digest its artifacts.
+    """Run a locked command, or one to be locked, in a folder named after `name` and `role`, and digest its artifacts.
 
     Raises:
-        KeyboardInterrupt: a signal ended it.
+        InterruptError: a signal ended the run.
     """
     home = around.home / f"{name and f'{folder_name(name)}-'}{role}".replace(" ", "-")
     home.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
             compared.add(os.path.normpath(os.path.join(place.start, path)))
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
             file = Path(place.outside(os.path.normpath(seen)))
-            # What lay there before is no work of this run.
+            # A file that was there before is not of this run.
             made[path] = digest_at(file) if is_written(file, began) else None
 
     with (
@@ -136,7 +136,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
         try:
             run = pool.run(request.base(role))
         except BudgetSpentError as spent:
-            # `working_in` says what that means for the whole.
+            # `working_in` turns this into an InterruptError.
             raise KeyboardInterrupt(spent.signal or SIGINT) from spent
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):
@@ -145,13 +145,13 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
 
 
 def folder_name(name: str) -> str:
-    """An entry's name, made safe for a folder."""
+    """Return an entry's name, made safe for a folder."""
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name).strip(".") or "run"
 
 
 def recorded_artifacts(folder: RunFolder, artifacts: Iterable[str]) -> dict[str, str | None]:
-    """Of the files that a run made, those that lie in its own folder; where others are now says nothing of that run."""
+    """Return the digests of artifacts in a run's own folder; files elsewhere may have changed since the run."""
     files = str(folder.path / FILES)
-    led = {path: with_run_folder([path], files)[0] for path in artifacts}
-    inside = {path: there for path, there in led.items() if there != path and Path(files).exists()}
+    resolved = {path: with_run_folder([path], files)[0] for path in artifacts}
+    inside = {path: there for path, there in resolved.items() if there != path and Path(files).exists()}
     return {path: digest_at(safe_path(Path(there), folder.path)) for path, there in inside.items()}

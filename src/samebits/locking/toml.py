@@ -1,6 +1,6 @@
-"""Plain data as TOML. Python reads TOML and writes none.
+"""Writes plain data as TOML: Python can only read it.
 
-The same data are the same text: keys are sorted, and a key whose value is empty is left out.
+The same data give the same text: keys are sorted, and a key whose value is empty is left out.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 from samebits.base.errors import UsageError
 
-# A list that fits into this many columns stands in one line.
+# A list that fits into this many columns is written on one line.
 WIDTH = 100
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(data: Mapping[str, object], path: tuple[str, ...] = ()) -> str:
-    """A table and all that lie in it, below its head; without a path, the whole file.
+    """Return a table with its head and all tables in it; without a path, the whole file.
 
     Raises:
-        UsageError: a text holds half a character.
+        UsageError: a text holds half a character (a lone surrogate).
     """
     tables = {name: one for name, one in sorted(data.items()) if isinstance(one, Mapping)}
     plain = {name: one for name, one in sorted(data.items()) if name not in tables and one not in ("", [])}
@@ -48,10 +48,10 @@ def _value(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    half = next((one for one in text if "\ud800" <= one <= "\udfff"), None)
-    if half is not None:
+    surrogate = next((one for one in text if "\ud800" <= one <= "\udfff"), None)
+    if surrogate is not None:
         raise UsageError(
-            f"{half!r} is not a character, so it cannot stand in a lockfile", "is it part of a file's name?"
+            f"{surrogate!r} is not a character, so it cannot stand in a lockfile", "is it part of a file's name?"
         )
-    # JSON escapes all that TOML wants escaped, but for this one.
+    # JSON escapes every character that TOML wants escaped, except for this one.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,4 +1,4 @@
-"""What locking and verifying found, as plain data. Text and documents are made from this in `report`."""
+"""The results of locking and verifying, as plain data; `report` makes text and documents from them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from samebits.runfolder.environment import Environment
 VerifyKind = Literal["same", "different", "unknown", "undecided"]
 LockKind = Literal["locked", "different", "undecided"]
 What = Literal["stream", "length", "artifact", "data"]
-# Of several entries, what the answer as a whole is: the first of these that any of them is.
+# The verdict on several entries together is the first of these that any entry has.
 _WORST: tuple[VerifyKind, ...] = ("different", "undecided", "unknown", "same")
 
 
 @dataclass(frozen=True)
 class LockDivergence:
-    """Where a run parts from what is locked.
+    """The place at which a run diverges from what is locked.
 
     Attributes:
-        what: a recorded stream, the number of steps, an artifact, or a file of the data.
-        step: the first at which it is seen, counted from 0; None for artifacts and data.
+        what: what differs: a recorded stream, the number of steps, an artifact, or a file of the data.
+        step: the first step at which it is seen, counted from 0; None for artifacts and data.
         agreed: the last step that is known to agree; None where none is.
-        streams: those that differ in the first row of which streams are locked, in their order; empty where the
-            difference is in none that is locked there.
-        seen: that row: a step, or `end`.
-        losses: locked and found there, as hex floats; empty where they agree.
-        lengths: the steps that were locked and that were taken, where those differ.
-        path: of the artifact or the data.
-        why: what is to say of the path, as a clause.
+        streams: the streams that differ in the row `seen`, in their order; empty where the difference is in no stream
+            that is locked there.
+        seen: the first row from there on whose streams are locked: a step, or `end`.
+        losses: the locked losses of that row and those found, as hex floats; None where they agree.
+        lengths: how many steps were locked, and how many were taken, where these differ.
+        path: the path of the artifact or the data.
+        why: what is wrong with the path, as a clause.
         recordings: how many trainings of how many differ; None where there is one, or too many were locked.
     """
 
@@ -61,10 +61,10 @@ class EnvironmentDifference:
     """A field in which two environments differ.
 
     Attributes:
-        name: of the factor where there is one (`cpu-threads`), else of the field.
-        locked, here: its values.
-        can_change_bits: whether it can.
-        why: how, as a clause.
+        name: the name of its factor where it has one (`cpu-threads`), else of the field.
+        locked, here: the locked value, and the value here.
+        can_change_bits: whether the field can change bits.
+        why: how it can, or why it cannot, as a clause.
     """
 
     name: str
@@ -76,27 +76,27 @@ class EnvironmentDifference:
 
 @dataclass(frozen=True)
 class Verified:
-    """What verifying one entry found.
+    """The result of verifying one entry.
 
     Attributes:
-        name, command: of the entry.
-        kind: `unknown` where the environment was never locked.
-        environment: this one; all of it unknown where the run came to no step.
-        home: the locked environment that it was held against: this one, or where it is unknown, the nearest.
-        differences: between the two, what can change bits first.
-        divergences: the first is where the run parts, or what of the data does; then artifacts.
-        is_steady: where bits are other ones, whether a second run gave the same as the first; None where none was made.
-        agrees_with: with an unknown environment, a locked one that has the same bits anyway.
-        steps, streams: that agree.
-        code: what has changed since it was locked.
-        variables: of the environment that the script asks for, and that have another value than when it was locked.
+        name, command: the name and the command of the entry.
+        kind: the verdict; `unknown` where the environment was never locked.
+        environment: the environment of the run; all of it unknown where the run took no step.
+        home: the locked environment that the run was compared with: its own, or where that is unknown, the nearest.
+        differences: the differences between the two environments, the likeliest to change bits first.
+        divergences: the data that differ, then where the recording diverges, then the artifacts that differ.
+        is_steady: where bits differ, whether a second run gave the same as the first; None where none was made.
+        agrees_with: where the environment is unknown, a locked one that has the same bits anyway.
+        steps, streams: how many steps agree, and the streams that were compared.
+        code: what has changed in the code since it was locked.
+        variables: the environment variables that the script asks for and whose values have changed since it was locked.
         locked: what was expected.
-        folder: of the run; None where there was none.
+        folder: the folder of the run; None where there was none.
         not_observed: what the recording cannot see.
         notes: what else to know.
         error: why nothing was decided.
         written: `added` or `changed`, where the lockfile was written.
-        wall_seconds: its runs took; 0 where a recording was held against it.
+        wall_seconds: how long its runs took; 0 where a recording was compared.
     """
 
     name: str
@@ -127,7 +127,7 @@ class EntriesVerified:
 
     Attributes:
         lockfile: its path.
-        entries: what was found of each, in the order in which they were asked for.
+        entries: the result for each entry, in the order in which they were asked for.
     """
 
     lockfile: Path
@@ -136,9 +136,9 @@ class EntriesVerified:
     @property
     @published("verdict")
     def kind(self) -> VerifyKind:
-        """Of all of them together: one that differs makes the answer `different`."""
-        found = {entry.kind for entry in self.entries}
-        return next((kind for kind in _WORST if kind in found), "undecided")
+        """The verdict on all entries together: one that differs makes it `different`."""
+        kinds = {entry.kind for entry in self.entries}
+        return next((kind for kind in _WORST if kind in kinds), "undecided")
 
     @property
     def exit_code(self) -> int:
@@ -151,15 +151,15 @@ class EntryLocked:
     """The answer of `samebits lock`.
 
     Attributes:
-        name, command: of the entry.
+        name, command: the name and the command of the entry.
         lockfile: its path.
-        kind: `different` where the command does not repeat: then nothing is written.
-        environment, home: this one, and its name.
+        kind: the verdict; `different` where the command does not repeat: then nothing is written.
+        environment, home: the environment of the run, and its name.
         locked: what was locked; None where nothing was.
-        changed: where it parts from what was locked before; None where nothing was, or it is the same.
+        changed: where the run diverges from what was locked before; None where nothing was, or it is the same.
         is_new: nothing was locked for this environment before.
-        check: what the check before it found; None where there was none.
-        folder: of the run that was locked; None where there was none.
+        check: the result of the check before it; None where there was none.
+        folder: the folder of the run that was locked; None where there was none.
         notes: what else to know.
         not_observed: what the recording cannot see.
         error: why nothing was decided.

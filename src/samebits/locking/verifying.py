@@ -1,4 +1,4 @@
-"""`samebits verify`: locked commands are run again, or recordings taken as they are, and held against the lockfile."""
+"""`samebits verify`: runs locked commands again, or takes existing recordings, and compares them with the lockfile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOT_WRITTEN = "not written: the command does not repeat, so it is not locked"
 
 @dataclass(frozen=True)
 class VerifyRequest(RunOptions):
-    """The entries to verify; what its fields mean, `samebits.verify` says."""
+    """The entries to verify, and the options of `samebits.verify`, where they are described."""
 
     lockfile: Path
     names: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class VerifyRequest(RunOptions):
 
 
 def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
-    """Hold every entry that was asked for against a run of its command, or against a recording."""
+    """Compare every entry that was asked for with a run of its command, or with a recording."""
     content = Lockfile.load(request.lockfile)
     if not content.runs:
         raise LockfileError(f"no run is locked in {request.lockfile}", "first: samebits lock train.py")
@@ -75,12 +75,12 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
         ran = Ran(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
         return EntriesVerified(request.lockfile, (_judged(content, name, entry, ran),))
     entries = {name: content.entry(name) for name in request.names or sorted(content.runs)}
-    found = []
+    results = []
     for name, entry in entries.items():
         began = time.monotonic()
         verified = _verified(content, name, entry, request, around)
-        found.append(replace(verified, wall_seconds=round(time.monotonic() - began, 3)))
-    return EntriesVerified(request.lockfile, tuple(found))
+        results.append(replace(verified, wall_seconds=round(time.monotonic() - began, 3)))
+    return EntriesVerified(request.lockfile, tuple(results))
 
 
 # ---- one entry, run --------------------------------------------------------------------------------------------------
@@ -92,10 +92,10 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
         asked = request.runs_of(entry)
         ran = run_once(asked, entry, around, "verify", name)
         found = _judged(content, name, entry, ran)
-        # Before it is written it is going to be made sure that it repeats.
+        # An update checks that the command repeats before it writes, so no second run is needed here.
         is_checked = request.update and found.locked is not None and found.locked.repeats != "unchecked"
         if any(place.what != "data" for place in found.divergences) and found.kind == "different" and not is_checked:
-            # Does it give these other bits every time, or does it not repeat at all?
+            # A second run shows whether the changed bits repeat, or the command does not repeat at all.
             again = run_once(asked, entry, around, "verify again", name)
             if again.trouble is None and again.recordings:
                 is_same = first_divergence(ran.recordings, again.recordings) is None
@@ -114,7 +114,7 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
 
 
 def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
-    """What a run says of an entry; nothing is run here."""
+    """Judge a run of an entry; nothing is run here."""
     outside = [path for path in entry.data if not Path(path).resolve().is_relative_to(Path.cwd())]
     found = Verified(
         name,
@@ -125,7 +125,7 @@ def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified
         notes=tuple(f"{path} was read, which lies outside of this folder" for path in outside),
         not_observed=ran.not_observed,
     )
-    # Where the script failed, what it did before can be judged.
+    # If the script failed, what it did before can still be judged.
     is_judged = bool(ran.recordings and ran.environment.torch)
     if not is_judged or not isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError, type(None))):
         unknown = LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
@@ -133,19 +133,19 @@ def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified
     data = differing_files(entry.data, {path: digest_at(Path(path)) for path in entry.data}, "data")
     known = content.home_of(ran.environment, entry.on)
     if known is None and (ran.trouble is not None or data or not entry.on):
-        # An environment that was never locked, and nothing to hold the run against.
+        # The environment was never locked, and there is nothing to compare the run with.
         kind: VerifyKind = "undecided" if ran.trouble is not None else "different" if data else "unknown"
         return replace(found, kind=kind, error=ran.trouble, divergences=() if ran.trouble is not None else data)
     home = known or nearest({home: content.environments[home] for home in entry.on}, ran.environment)
     locked, code = entry.on[home], code_of([*ran.files, *files_in(entry.command)], Path.cwd())
-    # What a run did not ask for, it may have come to no more.
-    odd = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
+    # A variable that the run did not ask for counts as unchanged: the run may have ended before it asked.
+    changed_variables = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
     found = replace(
         found,
         home=home,
         locked=locked,
         code=changes_since(locked.code, code.files, Path.cwd()),
-        variables=tuple(odd),
+        variables=tuple(changed_variables),
         differences=differences(content.environments[home], ran.environment),
     )
     if known is None:
@@ -181,7 +181,7 @@ def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence],
 
 
 def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
-    """Of an environment that was never locked: whether its bits are those of the nearest one, or of another one."""
+    """Judge a run in an environment that was never locked: whether it has the bits of the nearest, or of another."""
     alike: list[str] = []
     own: tuple[LockDivergence, ...] = ()
     for name, locked in entry.on.items():
@@ -199,7 +199,7 @@ def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
 
 
 def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, around: Around) -> Verified:
-    """The entry locked again in this environment, in the way in which it was made sure before that it repeats."""
+    """Lock the entry again in this environment, with the same kind of check for repetition as before."""
     own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
     home = around.home / f"{folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Pa
 
 
 def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> str:
-    """The entry that a recording is held against: the one that was named, else the one of its command."""
+    """Return the entry that a recording is compared with: the one that was named, else the one of its command."""
     if len(names) > 1:
         raise UsageError(f"--recording is held against one entry, got {len(names)}", "name one of them")
     if names:
@@ -240,7 +240,7 @@ def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> st
 
 
 def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:
-    """Raise where a run was started in another way than what is locked: then other bits are no failure."""
+    """Raise RecordingError where a run was started differently from the locked one: then other bits are no failure."""
     typed = manifest.get("typed", manifest.get("command", []))
     if typed and tuple(typed) != entry.command:
         raise RecordingError(
@@ -249,9 +249,9 @@ def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Pat
         )
     plan = manifest.get("plan", {})
     treated = {name: (one.get("mode", "natural"), one.get("value")) for name, one in plan.get("settings", {}).items()}
-    made = {name: how for name, how in treated.items() if how[0] != "natural"}
+    treatments = {name: how for name, how in treated.items() if how[0] != "natural"}
     wanted = {name: (setting.mode, setting.value) for name, setting in settings_from(entry.pins).items()}
-    if made != wanted or (wanted and plan.get("seed", 0) != entry.seed):
+    if treatments != wanted or (wanted and plan.get("seed", 0) != entry.seed):
         pins = " ".join(f"--pin {word}" for word in entry.pins) or "--no-pin"
         seed = f" --seed {entry.seed}" if entry.seed else ""
         raise RecordingError(

@@ -312,7 +312,7 @@ class _Resumed:
         return replace(given, slots=tuple(dict.fromkeys((*given.slots, *(one.path for one in lacks)))))
 
     def _helps(self, restored: Restored, what: str, first: First, best: Beside | None = None) -> bool:
-        """Whether the training, given `restored`, agrees beyond `first` and as far as `best`; then it is kept (`looked`)."""
+        """Whether the run, given `restored`, agrees beyond `first` and as far as `best`; if so, it becomes `looked`."""
         if len(self.runs) >= MOST_TRIES:
             return False
         resumed = self._run(restored, what)
