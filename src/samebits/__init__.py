@@ -1,6 +1,6 @@
 """samebits: training runs that repeat bit for bit, with the proof, or the line that broke them.
 
-Importing this package does nothing at all: every public name is loaded when it is first used.
+Importing this package loads nothing: every public name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _EXPORTS = {
     "verify": "samebits.api",
 }
 
-# Rooms whose own names are public: `samebits.data.DataLoader`.
+# Subpackages whose own names are public: `samebits.data.DataLoader`.
 _SUBPACKAGES = ("data", "state")
 
 __all__ = [*_EXPORTS, *_SUBPACKAGES]

@@ -1,4 +1,4 @@
-"""The commands from Python: a check and its verdict, locked bits, two runs compared, a function that has to repeat."""
+"""The commands as functions: check and verdict, lock and verify, compare two runs, assert that a function repeats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from samebits.workspace.place import Isolation
 
 
 class Verdict(CheckVerdict):
-    """What a check found, as data; and as a text what `samebits check` prints."""
+    """The result of a check, as data; as a string, it is what `samebits check` prints."""
 
     def __str__(self) -> str:
         return check_told(self).text
@@ -67,43 +67,43 @@ def check(
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Verdict:
-    """Does a command repeat bit for bit? What `samebits check` does, in the current folder; nothing is printed.
+    """Check in the current folder whether a command repeats bit for bit, like `samebits check`; nothing is printed.
 
         verdict = samebits.check("train.py --lr 3", max_steps=50)
         if verdict.kind == "different":
             print(verdict)                        # what the command line prints
             print(verdict.causes[0].site)         # the line that lets the first cause in
 
-    What is left out has the default of `[tool.samebits]` in pyproject.toml, else that of `samebits check`. Ctrl-C and
-    SIGTERM end every run, so it is called from the main thread, to which Python hands signals.
+    An argument that is left out has the value of `[tool.samebits]` in pyproject.toml, else the default of the command.
+    Call it from the main thread: Ctrl-C and SIGTERM end every run, and Python hands signals to that thread.
 
     Args:
-        command: what to run, as words or as one line for a shell to split; `train.py` is short for `python train.py`.
-        pins: factors held still in every run, each `NAME` or `NAME=VALUE`.
-        vary: factors to vary besides those varied by default.
-        seed: root of all pinned streams.
-        runs: runs before anything is judged: two controls, the rest varied.
+        command: the command, as words or as one line, split as a shell would; `train.py` means `python train.py`.
+        pins: factors to pin in every run, each `NAME` or `NAME=VALUE`.
+        vary: factors to vary in addition to those varied by default.
+        seed: the root of all pinned streams.
+        runs: how many runs are made before anything is judged: two controls, the rest varied.
         max_runs: the budget: at most this many runs in total.
-        jobs: how many runs at a time; `"auto"`, as many as cores and memory allow.
+        jobs: how many runs at a time; `"auto"` means as many as cores and memory allow.
         max_steps: check only this many first steps.
         timeout: seconds after which a run is ended.
-        level: `op` names the operation, too; otherwise `step`.
+        level: `op` also names the operation at which runs diverge; the default is `step`.
         all_origins: with `level="op"`, name further operations, too.
         quick: look at the first seconds of training only.
-        isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
-        share: paths that the copies show as they are.
-        strict: runs that agree in what was trained, and differ in what else happened, are `different`, too.
-        diff: prove a patch for the causes, by a check of the patched script; it is the verdict's `patch`.
-        fix: apply that patch to the files, too, if the patched script repeats.
-        fix_in_ci: apply it although `CI` is set.
-        out: an empty folder for the runs; without it, a new one under `.samebits/`.
+        isolation: `copy` begins every run in a copy of the current folder; with `none`, all runs share it.
+        share: paths that the copies show without copying them.
+        strict: runs that agree in what was trained, but differ in what else happened, are `different`, too.
+        diff: make a patch for the causes, and prove it by a check of the patched script; it is the verdict's `patch`.
+        fix: also apply that patch to the files, if the patched script repeats.
+        fix_in_ci: apply the patch even if `CI` is set.
+        out: an empty folder for the runs; by default, a new one under `.samebits/`.
         progress: show on stderr how far the runs are, where that is a terminal, and what else is worth knowing.
 
     Returns:
         The verdict. Where it is `undecided`, its `error` says why, if anything failed.
 
     Raises:
-        UsageError: the arguments make no sense together, this is not the main thread, or `fix` is asked for where `CI`
+        UsageError: the arguments contradict each other, this is not the main thread, or `fix` is asked for where `CI`
             is set.
         CommandNotFoundError: there is no such script or program.
         StorageError: the folder for the runs cannot be written.
@@ -118,13 +118,13 @@ def check(
         share=_words("share", share), strict=strict, patch="fix" if fix else "diff" if diff else "",
     )  # fmt: skip
     home = _home(out, config)
-    found = check_in(_around(home, progress), request)
-    _keep(home, found)
-    return Verdict(**vars(found))
+    result = check_in(_around(home, progress), request)
+    _keep(home, result)
+    return Verdict(**vars(result))
 
 
 def _keep(home: Path, found: CheckVerdict) -> None:
-    """Keep a verdict beside its runs; where that fails, it is there all the same."""
+    """Keep a verdict next to its runs; if that fails, warn only."""
     try:
         write_answer(home, dumped(document_of("check", found)))
     except StorageError as error:
@@ -153,21 +153,21 @@ def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def verdict(folder: str | os.PathLike[str] = HOME) -> Verdict:
-    """The verdict of an earlier check.
+    """Return the verdict of an earlier check.
 
         samebits.verdict(".samebits/20260131-120000-4711").kind
 
     Args:
-        folder: of a check; `.samebits` stands for the newest check, measurement or run in it.
+        folder: the folder of a check; `.samebits` stands for the newest check, measurement or run in it.
 
     Raises:
-        RecordingError: it holds no verdict, or one made by a newer samebits.
+        RecordingError: the folder holds no verdict, or one made by a newer samebits.
     """
     return Verdict(**vars(read_verdict(newest_in(path_given("folder", folder)))))
 
 
 class Locking(EntryLocked):
-    """What was locked, as data; and as a text what `samebits lock` prints."""
+    """The result of locking, as data; as a string, it is what `samebits lock` prints."""
 
     def __str__(self) -> str:
         return lock_told(self).text
@@ -193,35 +193,35 @@ def lock(
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Locking:
-    """Write the bits that a command gives into a lockfile: what `samebits lock` does; nothing is printed.
+    """Write the bits that a command gives into a lockfile, like `samebits lock`; nothing is printed.
 
         samebits.lock("train.py --lr 3", max_steps=50, pins=["cpu-threads=2"])
 
     Args:
-        command: what to run, as in `samebits.check`.
-        name: of the entry; without it, the name of the script.
-        pins: factors held still, now and whenever it is verified, each `NAME` or `NAME=VALUE`.
-        seed: root of all pinned streams.
+        command: the command, as in `samebits.check`.
+        name: the name of the entry; by default, the name of the script.
+        pins: factors to pin, now and whenever the entry is verified, each `NAME` or `NAME=VALUE`.
+        seed: the root of all pinned streams.
         max_steps: lock only this many first steps.
-        data: files and folders that have to stay as they are.
-        artifacts: files that the command makes, byte for byte; `{run}` is a folder of its own.
-        quick: look at the first seconds of training only, to see whether it repeats.
-        no_check: do not look at all; that is written down.
-        isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
-        share: paths that the copies show as they are.
-        replace: discard what is locked under that name, on every machine.
+        data: files and folders that must not change.
+        artifacts: files that the command makes, compared byte for byte; `{run}` stands for the run's own folder.
+        quick: look at the first seconds of training only, to see whether the command repeats.
+        no_check: do not check whether the command repeats; the lockfile says so.
+        isolation: `copy` begins every run in a copy of the current folder; with `none`, all runs share it.
+        share: paths that the copies show without copying them.
+        replace: discard what is locked under that name, for every machine.
         timeout: seconds after which a run is ended.
-        lockfile: path of the file.
-        write_in_ci: write although `CI` is set.
-        out: an empty folder for the runs; without it, a new one under `.samebits/`.
+        lockfile: the path of the lockfile.
+        write_in_ci: write even if `CI` is set.
+        out: an empty folder for the runs; by default, a new one under `.samebits/`.
         progress: show on stderr how far the runs are, where that is a terminal.
 
     Returns:
         What was locked. Where the command does not repeat, `kind` is `different`, and nothing was written.
 
     Raises:
-        UsageError: the arguments make no sense together, `CI` is set, or this is not the main thread.
-        LockfileError: the lockfile cannot be used, or the name stands for another command.
+        UsageError: the arguments contradict each other, `CI` is set, or this is not the main thread.
+        LockfileError: the lockfile cannot be used, or the name is that of another command.
         CommandNotFoundError: there is no such script or program.
         StorageError: the lockfile, or the folder for the runs, cannot be written.
     """
@@ -242,14 +242,14 @@ def lock(
         **config.filling(options),
     )
     home = _home(out, config)
-    found = make_lock(request, _around(home, progress))
-    if found.check is not None:
-        _keep(home, found.check)
-    return Locking(**vars(found))
+    result = make_lock(request, _around(home, progress))
+    if result.check is not None:
+        _keep(home, result.check)
+    return Locking(**vars(result))
 
 
 class Verification(EntriesVerified):
-    """What verifying found, as data; and as a text what `samebits verify` prints."""
+    """The result of verifying, as data; as a string, it is what `samebits verify` prints."""
 
     def __str__(self) -> str:
         return verify_told(self).text
@@ -268,7 +268,7 @@ def verify(
     out: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Verification:
-    """Do locked commands give the bits that are locked? What `samebits verify` does; nothing is printed.
+    """Verify that locked commands still give the locked bits, like `samebits verify`; nothing is printed.
 
         found = samebits.verify("train")
         if found.kind == "different":
@@ -276,24 +276,24 @@ def verify(
             print(found.entries[0].divergences[0].step)    # the first step that is seen to differ
 
     Args:
-        *names: of entries; without one, all of them.
-        recording: a run folder: nothing is run, and what it holds is held against its entry.
+        *names: the names of entries; none means all.
+        recording: a run folder; nothing is run, and its recording is compared with its entry.
         update: write the bits of this run where they differ or are new.
         update_new_only: write only what was never locked for this environment.
         timeout: seconds after which a run is ended.
-        isolation: `copy` begins every run in a copy of the current folder, `none` lets all share it.
-        share: paths that the copies show as they are.
-        lockfile: path of the file.
-        write_in_ci: write although `CI` is set.
-        out: an empty folder for the runs; without it, a new one under `.samebits/`.
+        isolation: `copy` begins every run in a copy of the current folder; with `none`, all runs share it.
+        share: paths that the copies show without copying them.
+        lockfile: the path of the lockfile.
+        write_in_ci: write even if `CI` is set.
+        out: an empty folder for the runs; by default, a new one under `.samebits/`.
         progress: show on stderr how far the runs are, where that is a terminal.
 
     Returns:
-        What was found of each entry: `same`, `different`, `unknown` where the environment was never locked, or
+        The result for each entry: `same`, `different`, `unknown` where the environment was never locked, or
         `undecided`, and then its `error` says why.
 
     Raises:
-        UsageError: the arguments make no sense together, `CI` is set, or this is not the main thread.
+        UsageError: the arguments contradict each other, `CI` is set, or this is not the main thread.
         LockfileError: the lockfile cannot be used, or has no such entry.
         RecordingError: the recording cannot be used, or is of another command.
         StorageError: the lockfile, or the folder for the runs, cannot be written.
@@ -316,18 +316,18 @@ def _around(home: Path, progress: bool) -> Around:
 
 
 class Comparison(RunComparison):
-    """What two runs have in common, and as a text which is the first place at which they differ."""
+    """The result of comparing two runs; as a string, it is the first place at which they differ."""
 
     def __str__(self) -> str:
         return comparison_text(self)
 
 
 def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
-    """The first place at which two recorded runs differ.
+    """Compare two recorded runs; the result names the first place at which they differ.
 
     Args:
-        a: a run folder.
-        b: another.
+        a: the folder of a run.
+        b: the folder of another run.
 
     Raises:
         RecordingError: one of them is not a run folder, or holds no recording.
@@ -337,28 +337,28 @@ def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Comparison:
 
 
 def assert_repeats(function: Callable[..., object], *args: object, runs: int = 2, **kwargs: object) -> None:
-    """Call a function several times and raise if it did not do the same with the same bits each time.
+    """Call a function several times, and raise an error if not every call does the same with the same bits.
 
-    Compared are torch's operations, what the function returned, and what tensors, arrays and modules hold afterwards
-    that are among its arguments, its own variables from outside, or the attributes of its object. Seed inside the
-    function: what it draws and what it starts from are part of what has to repeat.
+    The calls are compared in torch's operations, in what the function returned, and in what tensors, arrays and modules
+    hold afterwards: those in its arguments, in the outer variables that it uses, and in the attributes of its object.
+    Seed inside the function: what it draws and what it starts from have to repeat, too.
 
         def test_training_repeats():
             samebits.assert_repeats(train, steps=3)
 
     Args:
-        function: what to call.
-        *args: passed on.
-        runs: how many calls.
-        **kwargs: passed on.
+        function: the function to call.
+        *args: its arguments.
+        runs: how many times it is called.
+        **kwargs: its keyword arguments.
 
     Raises:
         DivergenceError: an AssertionError that names the first operation or result at which two calls differ.
-        UsageError: fewer than two runs, or nothing in any that could be compared.
+        UsageError: fewer than two runs, or nothing that could be compared in any of them.
         RecordingError: recording ended before the call did.
 
     Warns:
-        UnseenWarning: other threads were started: their operations are not seen, only what they leave behind.
+        UnseenWarning: other threads were started; their operations are not seen, only what they leave behind.
     """
     if not callable(function):
         raise UsageError(

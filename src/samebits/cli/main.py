@@ -1,4 +1,4 @@
-"""`samebits`: finds the command, loads only that one, and turns errors into one sentence and a hint."""
+"""The `samebits` program: finds the command, loads only that one, and prints errors as one sentence and a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from samebits.cli import commands
 from samebits.cli.options import say
 from samebits.report.forms import DEFAULT, failure_in
 
-# The statuses of `samebits run` are the command's own; this one says that samebits itself failed, as with env and nice.
+# `samebits run` exits with its command's status; this status says that samebits itself failed, as with env and nice.
 OWN_FAILURE = 125
 # The first line of a command's file: """`samebits check`: same bits? If not: ..."""
 _HEAD = re.compile(r'"""`samebits [\w-]+`: (?P<help>.*?)(""")?$', re.MULTILINE)
@@ -28,24 +28,24 @@ _HEAD = re.compile(r'"""`samebits [\w-]+`: (?P<help>.*?)(""")?$', re.MULTILINE)
 
 @cache
 def helps() -> dict[str, str]:
-    """Name → help in one line, for every file in `cli/commands`, by name. It imports none of them."""
-    found = {}
+    """Return name → help in one line, for every file in `cli/commands`, by name, without importing any."""
+    texts = {}
     for path in sorted(Path(commands.__file__).parent.glob("[a-z]*.py")):
         head = _HEAD.match(path.read_text(encoding="utf-8"))
         assert head is not None, f"{path} does not begin with its name and its help"
-        found[path.stem] = head["help"][:1].upper() + head["help"][1:]
-    return found
+        texts[path.stem] = head["help"][:1].upper() + head["help"][1:]
+    return texts
 
 
 def find_command(name: str) -> click.Command:
-    """The command of a file, imported now."""
+    """Import the file of a command, and return the command."""
     command = importlib.import_module(f"{commands.__name__}.{name}").command
     assert isinstance(command, click.Command)
     return command
 
 
 class _Lazy(click.Group):
-    """Imports a command's module when it is called; the list of commands needs none of them."""
+    """A group that imports a command's module when it is called; the list of commands needs no import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(helps())
@@ -94,7 +94,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point; never shows a traceback for what a user can cause."""
+    """Run the command line and exit; an error that a user can cause never shows a traceback."""
     words = list(sys.argv[1:] if args is None else args)
     if words[:1] != ["run"]:
         _stand_in_for_closed_streams()
@@ -109,7 +109,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _status(words: list[str]) -> object:
-    """`-m` is no option of ours: from there on it is the user's command, as `--` would say."""
+    """Run a command line and return its status; `-m`, no option of samebits, begins the user's command as `--` does."""
     try:
         return cli.main(args=words, prog_name="samebits", standalone_mode=False)
     except click.NoSuchOption as unknown:
@@ -121,9 +121,9 @@ def _status(words: list[str]) -> object:
 
 
 def _stand_in_for_closed_streams() -> None:
-    """A stream that was closed (`>&-`) leaves its number to whatever is opened next: nothing of ours may go there.
+    """Open the null device for each closed standard stream (`>&-`): the next file opened would get its number.
 
-    The command of `samebits run` finds them closed, as without us.
+    This is not done for `samebits run`: its command finds the streams closed, as without samebits.
     """
     for number in range(3):
         try:
@@ -134,7 +134,7 @@ def _stand_in_for_closed_streams() -> None:
 
 def _understood(raised: Exception, words: list[str]) -> SamebitsError:
     if isinstance(raised, click.Abort) and raised.__cause__ is not None:
-        # What click makes of every KeyboardInterrupt, ours included.
+        # Click raises Abort for every KeyboardInterrupt, those of samebits included.
         interrupt = raised.__cause__
         return interrupt if isinstance(interrupt, InterruptError) else InterruptError("interrupted")
     if isinstance(raised, click.ClickException):
@@ -148,7 +148,7 @@ def _understood(raised: Exception, words: list[str]) -> SamebitsError:
 
 
 def _print_error(error: SamebitsError, words: list[str]) -> None:
-    """In the form that was asked for, else in words on stderr."""
+    """Print an error in the form that was asked for, else in words on stderr."""
     form = _form(words)
     if form == DEFAULT:
         say(f"error: {error}")
@@ -157,7 +157,7 @@ def _print_error(error: SamebitsError, words: list[str]) -> None:
 
 
 def _form(words: list[str]) -> str:
-    """The form, as far as the line can be understood: it may be the very thing that is wrong."""
+    """Return the form that was asked for; the line may be wrong, so it is read as far as it can be understood."""
     if not words or words[0] not in helps() or not any(word.startswith("--format") for word in words):
         return DEFAULT
     params = find_command(words[0]).make_context(words[0], words[1:], resilient_parsing=True).params

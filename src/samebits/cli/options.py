@@ -20,19 +20,19 @@ from samebits.report.forms import DEFAULT, answer_in, form_names
 LOCKFILE = "samebits.lock"
 F = TypeVar("F", bound=Callable[..., object])
 
-# Our options come first; from the first word that is none on, everything is the user's command.
+# Options of samebits come first; the first word that is no option begins the user's command.
 COMMAND_LINE: dict[str, object] = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
 def jobs_given(word: str) -> int | str:
-    """A number of runs, or `auto`."""
+    """Return the number of runs in a word, or `auto`."""
     try:
         return word if word == "auto" else int(word)
     except ValueError:
         raise click.BadParameter(f"{word!r} is neither a number of runs nor auto") from None
 
 
-# The user's command: everything from the first word that is not an option of ours.
+# The user's command: everything from the first word that is no option of samebits.
 command = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 strict = click.option(
     "--strict", is_flag=True, help="Count what else happened, too: data, outputs, extra calls, processes."
@@ -57,12 +57,12 @@ write_in_ci = click.option("--write-in-ci", is_flag=True, help="Write the lockfi
 
 
 def pin(text: str) -> Callable[[F], F]:
-    """`--pin`, with the help text that fits the command."""
+    """Return the option `--pin`, with the help text that fits the command."""
     return click.option("--pin", "pins", multiple=True, metavar="FACTOR[=VALUE]", help=text)
 
 
 def workspace(function: F) -> F:
-    """`--isolation` and `--share`."""
+    """Add the options `--isolation` and `--share`."""
     share = "Show this path in the copies without copying it: data (repeatable)."
     isolation = "Begin every run in a copy of this folder, or let all share it (default copy)."
     there = click.Path(exists=True)
@@ -71,14 +71,14 @@ def workspace(function: F) -> F:
 
 
 def form(kind: str) -> Callable[[F], F]:
-    """`--format`, with every form that has answers of a kind."""
+    """Return the option `--format`, with every form in which answers of a kind can be printed."""
     return click.option("--format", "form", type=click.Choice(form_names(kind)), default=DEFAULT, show_default=True)
 
 
 def answer(text: str, is_data: bool = False) -> None:
-    """Print the answer, for people wrapped and coloured where stdout is a terminal (`NO_COLOR` is respected).
+    """Print the answer; for people, wrap and colour it where stdout is a terminal (`NO_COLOR` is respected).
 
-    A reader that has left (`| head`) changes nothing about the exit status.
+    The exit status stays the same if the reader has left (`| head`).
     """
     if sys.stdout is None:
         raise StorageError("cannot write the answer: standard output is closed")
@@ -96,7 +96,7 @@ def answer(text: str, is_data: bool = False) -> None:
 
 
 def say(text: str) -> None:
-    """Print something besides the answer."""
+    """Print to stderr what is not part of the answer."""
     click.echo(printable(text), err=True)
 
 
@@ -109,23 +109,22 @@ def end(
     is_partial: bool = False,
     text: str = "",
 ) -> NoReturn:
-    """Print an answer, in the words given if any are, and end with a status.
+    """Print an answer, or `text` in its place, and exit with a status.
 
-    For people the error goes to stderr; it is raised where there is nothing but that to say, that is, unless the
-    answer is partial.
+    For people, an error is printed on stderr after a partial answer; without one, it is raised, and no answer printed.
     """
     is_data = form != DEFAULT
     if error is not None and not is_data and not is_partial:
         raise error
     answer(text or answer_in(form, kind, found), is_data)
     if error is not None and not is_data:
-        with suppress(OSError):  # below what a terminal shows of Ctrl-C
+        with suppress(OSError):  # on a new line: a terminal has shown ^C for Ctrl-C
             say(f"\nerror: {error}")
     sys.exit(status)
 
 
 def keep_answer(home: Path, kind: str, record: object) -> None:
-    """Keep an answer beside its runs; where that fails, it can still be printed."""
+    """Keep an answer next to its runs; if that fails, say so: the answer can still be printed."""
     from samebits.runfolder.folder import write_answer
 
     try:

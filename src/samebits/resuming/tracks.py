@@ -90,7 +90,7 @@ class Start:
 
 
 def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
-    """Find the step, at most `last`, at which the resumed run `b` starts: there the uninterrupted `a` has its weights.
+    """Find the step, at most `last`, at which the resumed run `b` starts: there `a`, uninterrupted, has its parameters.
 
     `loaded`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none.
     """

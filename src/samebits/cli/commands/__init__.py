@@ -1,1 +1,1 @@
-"""One file per command: its name is the command's, the first line of its docstring the help of `samebits --help`."""
+"""One file per command: it has the command's name, and its docstring's first line is the help in `samebits --help`."""

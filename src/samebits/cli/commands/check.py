@@ -116,7 +116,7 @@ def command(
 
 
 def _shown(verdict: CheckVerdict, verbose: bool) -> str:
-    """For people: first what they need, else everything and the experiment; then the patch that was asked for."""
+    """Return the text for people: brief, or with `verbose` everything and the experiment; then the patch, if proven."""
     told, patch = check_told(verdict), verdict.patch
     parts = [told.text if verbose else told.brief]
     if verbose and verdict.runs:
@@ -129,12 +129,12 @@ def _shown(verdict: CheckVerdict, verbose: bool) -> str:
 def _check_against(
     given: str, request: CheckRequest, form: str, out: Path | None, keep: int, dry_run: bool
 ) -> NoReturn:
-    """Two interpreters instead of factors that are varied."""
+    """Compare two interpreters, instead of varying factors."""
     if dry_run or request.vary or request.all_origins or request.patch:
-        words = {"--dry-run": dry_run, "--vary": request.vary, "--all": request.all_origins}
-        other = next((word for word, is_given in words.items() if is_given), f"--{request.patch}")
+        conflicts = {"--dry-run": dry_run, "--vary": request.vary, "--all": request.all_origins}
+        conflicting = next((word for word, is_given in conflicts.items() if is_given), f"--{request.patch}")
         raise UsageError(
-            f"--against cannot be combined with {other}", "it holds everything still, under both interpreters"
+            f"--against cannot be combined with {conflicting}", "it holds everything still, under both interpreters"
         )
     if form not in form_names("against"):
         raise UsageError(
@@ -144,18 +144,18 @@ def _check_against(
     sides = sides_of(request, given)
     home = new_home(out, keep)
     with pool_in(Around(home, options.say, progress), request) as pool:
-        found = run_against(request, sides, pool)
-    options.keep_answer(home, "against", found)
-    is_partial = found.divergent is not None
-    options.end(form, "against", found, found.exit_code, found.error, is_partial)
+        result = run_against(request, sides, pool)
+    options.keep_answer(home, "against", result)
+    is_partial = result.divergent is not None
+    options.end(form, "against", result, result.exit_code, result.error, is_partial)
 
 
-# Options of ours that hardly any script has.
+# Options of samebits that hardly any script has.
 _OURS = ("--quick", "--max-steps", "--max-runs", "--isolation", "--dry-run", "--vary")
 
 
 def _warn_of_options_behind(words: tuple[str, ...]) -> None:
-    """An option of ours behind the script is the script's: it may have been meant for us."""
+    """Note each samebits option that comes after the script and so goes to it: it may have been meant for samebits."""
     if "--" not in sys.argv:
         for word in _OURS:
             if word in words[1:]:

@@ -49,7 +49,7 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
 
 
 def _removed(path: Path, dry_run: bool) -> int:
-    """How many bytes a folder takes; it is gone, unless it only might be."""
+    """Return how many bytes a folder takes, and remove it, except in a dry run."""
     size = sum(_size(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
     if not dry_run:
         clear(path)

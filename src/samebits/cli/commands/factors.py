@@ -18,6 +18,6 @@ def command(form: str) -> None:
     samebits factors
     samebits factors --format json
     """
-    # What is in effect for torch can only be read from torch itself; where it is not installed, that is said.
+    # Only torch itself knows what is in effect for torch; where it is not installed, the answer says so.
     import_if_installed("torch")
     options.end(form, "factors", status(), 0)

@@ -39,7 +39,7 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
         page = _page(home, not no_source)
     except SamebitsError:
         raise
-    except Exception as error:  # whatever an answer that is not as it was written makes a page stumble over
+    except Exception as error:  # an answer that was edited can fail here in any way
         raise RecordingError(f"{home} cannot be shown: {type(error).__name__}: {error}", "was it edited?") from error
     write_whole(out, page)
     options.answer(str(out))
@@ -49,8 +49,8 @@ def _page(path: Path, sources: bool) -> str:
     if not (path / ANSWER).exists():
         return run_page(open_run(path))
     kind, answer = read_answer(path)
-    found = experiment_in(path, answer.runs) if kind == "check" else None
-    return answer_page(kind, answer, find_answer(kind).told(answer), _manifest(path), found, sources)
+    experiment = experiment_in(path, answer.runs) if kind == "check" else None
+    return answer_page(kind, answer, find_answer(kind).told(answer), _manifest(path), experiment, sources)
 
 
 def _manifest(home: Path) -> Manifest:

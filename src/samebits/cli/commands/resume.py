@@ -77,7 +77,7 @@ def command(
 
 
 def _again(words: tuple[str, ...], more: str) -> Command:
-    """The command that is started after the kill."""
+    """Return the command that is started after the kill."""
     try:
         further = shlex.split(more)
     except ValueError as error:

@@ -59,7 +59,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
         outcome = run_transparent(understood, plan, home)
     finally:
         mark_done(home)
-    with contextlib.suppress(OSError):  # the other end is gone; the status counts anyway
+    with contextlib.suppress(OSError):  # nobody reads stderr any more; the status counts anyway
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 
@@ -80,7 +80,7 @@ def _plan(
     level: str,
     steps: str | None,
 ) -> RunSpec:
-    """One run, as the options are called."""
+    """Return the run that the options ask for."""
     if no_pin and pins:
         raise UsageError("--no-pin and --pin contradict one another", "leave one of them out")
     chosen = pins or config.pin
@@ -100,7 +100,7 @@ def _plan(
 
 
 def _window(level: str, steps: str | None) -> OpWindow | None:
-    """The steps whose operations are recorded."""
+    """Return the steps whose operations are recorded; None where none are."""
     if steps is None:
         return OpWindow() if level == "op" else None
     first, colon, last = steps.partition(":")
@@ -125,7 +125,7 @@ def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
     if verbose:
         lines.append(f"pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}")
         lines.append(f"recorded in {outcome.folder.path}")
-    # Every rank notes the same things; once is enough.
+    # Every rank notes the same things, so each line is printed once.
     for line in dict.fromkeys(lines):
         options.say(f"samebits: {line}")
 

@@ -57,6 +57,6 @@ def command(
         need_to_write(os.environ, write_in_ci)
     home = Path() if recorded else new_home(out, config.keep)
     found = verify(request, Around(home, options.say, progress))
-    alone = found.entries[0].error if len(found.entries) == 1 else None
+    only_error = found.entries[0].error if len(found.entries) == 1 else None
     status = 0 if allow_unknown and found.kind == "unknown" else found.exit_code
-    options.end(form, "verify", found, status, alone)
+    options.end(form, "verify", found, status, only_error)
