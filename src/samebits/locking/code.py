@@ -81,18 +81,18 @@ def changes_since(before: Mapping[str, str], now: Mapping[str, str], folder: Pat
 
 
 def _changed(path: str, name: str, folder: Path) -> CodeChange:
-    found = CodeChange(path, "changed")
+    change = CodeChange(path, "changed")
     try:
         old = _git(folder, "cat-file", "blob", name).splitlines()
         new = (folder / path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return found
+        return change
     parts = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if old else []
     changed = [part for part in parts if part[0] != "equal"]
     if not changed:
-        return found
+        return change
     lines = sum(max(old_end - old_start, new_end - new_start) for _, old_start, old_end, new_start, new_end in changed)
-    return replace(found, line=min(changed[0][3] + 1, max(1, len(new))), lines=lines)
+    return replace(change, line=min(changed[0][3] + 1, max(1, len(new))), lines=lines)
 
 
 def _few(names: Mapping[str, str]) -> dict[str, str]:

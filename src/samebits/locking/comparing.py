@@ -59,19 +59,19 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
     if first is not None:
         # None where the run ends before the next step whose streams are locked.
         row = next((row for row in locked.rows if row.at != END and first <= int(row.at) < common), None)
-        here = None if row is None else own.row(int(row.at))
-        place = LockDivergence("stream", first, agreed, seen="" if row is None else row.at, recordings=count)
-        return HeldAgainst(_with_streams(place, own, row, here), True, 0 if agreed is None else agreed + 1)
+        actual = None if row is None else own.row(int(row.at))
+        divergence = LockDivergence("stream", first, agreed, seen="" if row is None else row.at, recordings=count)
+        return HeldAgainst(_with_streams(divergence, own, row, actual), True, 0 if agreed is None else agreed + 1)
     if not is_whole and not own.is_limited:
         return HeldAgainst(None, False, common)
     last = common - 1 if common else None
     if own.steps != locked.steps:
-        place = LockDivergence("length", common, last, lengths=(locked.steps, own.steps), recordings=count)
-        return HeldAgainst(place, True, common)
+        divergence = LockDivergence("length", common, last, lengths=(locked.steps, own.steps), recordings=count)
+        return HeldAgainst(divergence, True, common)
     # The last step agrees, and so do all before it: what came after them differs.
     row = next((row for row in locked.rows if row.at == END), None)
-    place = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
-    return HeldAgainst(_with_streams(place, own, row, own.end()), True, common)
+    divergence = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
+    return HeldAgainst(_with_streams(divergence, own, row, own.end()), True, common)
 
 
 def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:

@@ -61,10 +61,10 @@ class Digested:
 
     def assert_sound(self, row: Row) -> None:
         """Raise RecordingError where a row is damaged: only an intact recording can show that a run diverges."""
-        for one in self.recordings:
-            step = one.steps if row.at == END else int(row.at)
-            if step < self._rows(one):
-                one.assert_sound(step)
+        for recording in self.recordings:
+            step = recording.steps if row.at == END else int(row.at)
+            if step < self._rows(recording):
+                recording.assert_sound(step)
 
     def _rows(self, one: Recording) -> int:
         """Return how many rows of a recording count."""
@@ -86,18 +86,18 @@ class Digested:
 
 def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
     """Return what is locked of a finished run: its first `most_steps`, or with 0 all of it."""
-    own = Digested(recordings, most_steps)
-    rows = (*map(own.row, kept_steps(own.steps)), own.end())
-    lines, stride = own.lines(), max(1, -(-own.steps // MOST_TRACED))
+    digested = Digested(recordings, most_steps)
+    rows = (*map(digested.row, kept_steps(digested.steps)), digested.end())
+    lines, stride = digested.lines(), max(1, -(-digested.steps // MOST_TRACED))
     return Locked(
-        own.definition,
-        own.steps,
-        own.root,
+        digested.definition,
+        digested.steps,
+        digested.root,
         tuple(row for row in rows if row is not None),
         streams_of([recordings]),
         lines if len(lines) <= MOST_RECORDINGS else (),
         stride,
-        "".join(own.root_at(step)[:TRACE_DIGITS] for step in range(0, own.steps, stride)),
+        "".join(digested.root_at(step)[:TRACE_DIGITS] for step in range(0, digested.steps, stride)),
     )
 
 

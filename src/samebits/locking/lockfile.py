@@ -78,17 +78,17 @@ class Lockfile:
     def entry(self, name: str) -> RunEntry:
         """Return the run of that name; LockfileError where there is none."""
         if name not in self.runs:
-            known = ", ".join(sorted(self.runs))
+            names = ", ".join(sorted(self.runs))
             raise LockfileError(
                 f"no run is locked under the name {name!r}",
-                f"locked are {known}" if known else "first: samebits lock train.py",
+                f"locked are {names}" if names else "first: samebits lock train.py",
             )
         return self.runs[name]
 
     def home_of(self, environment: Environment, among: Iterable[str]) -> str | None:
         """Return which of the names `among` is that of an environment like `environment`; None where none is."""
-        own = [name for name in sorted(among) if self.environments[name].is_like(environment)]
-        return environment.name if environment.name in own else next(iter(own), None)
+        similar = [name for name in sorted(among) if self.environments[name].is_like(environment)]
+        return environment.name if environment.name in similar else next(iter(similar), None)
 
     def tensors(self, test: str, environment: Environment) -> LockedTensors | None:
         """Return what a test gave in an environment like `environment`; None where that was never locked."""
@@ -98,13 +98,13 @@ class Lockfile:
 
     def with_run(self, name: str, entry: RunEntry, environment: Environment, locked: Locked) -> Lockfile:
         """Return the lockfile with what a command gave in an environment, and what `entry` holds of others."""
-        own = replace(entry, on=self._with(entry.on, environment, locked))
-        return replace(self, runs={**self.runs, name: own}, environments=self._known(environment))
+        new_entry = replace(entry, on=self._with(entry.on, environment, locked))
+        return replace(self, runs={**self.runs, name: new_entry}, environments=self._known(environment))
 
     def with_tensors(self, test: str, environment: Environment, locked: LockedTensors) -> Lockfile:
         """Return the lockfile with the tensors of a test in an environment; they replace those locked there before."""
-        own = TestEntry(self._with(self.tests.get(test, TestEntry()).on, environment, locked))
-        return replace(self, tests={**self.tests, test: own}, environments=self._known(environment))
+        new_entry = TestEntry(self._with(self.tests.get(test, TestEntry()).on, environment, locked))
+        return replace(self, tests={**self.tests, test: new_entry}, environments=self._known(environment))
 
     def without_test(self, test: str) -> Lockfile:
         """Return the lockfile without that test, in every environment."""
@@ -118,9 +118,9 @@ class Lockfile:
         return _COMMENT + "\n".join(filter(None, map(toml_text, (schema, data, last))))
 
     def data(self) -> dict[str, Any]:
-        found = cast("dict[str, Any]", to_data(self))
+        content = cast("dict[str, Any]", to_data(self))
         # An environment's table is already named after it.
-        return found | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
+        return content | {"environment": {name: dict(vars(one)) for name, one in self.environments.items()}}
 
     def _known(self, environment: Environment) -> dict[str, Environment]:
         # An environment of the same name stays as it was written: what changes no bits must not change the file.
@@ -187,13 +187,13 @@ def _read(text: str) -> Lockfile:
             "upgrade samebits: pip install --upgrade samebits",
         )
     try:
-        found = from_data(Lockfile, content)
+        lockfile = from_data(Lockfile, content)
     except ValueError as error:
         raise LockfileError(f"is damaged, or was edited: {error}") from error
-    trouble = next(_contradictions(content, found), "")
+    trouble = next(_contradictions(content, lockfile), "")
     if trouble:
         raise LockfileError(f"is cut off, or was edited: {trouble}")
-    return found
+    return lockfile
 
 
 def _contradictions(content: Mapping[str, object], found: Lockfile) -> Iterator[str]:
@@ -219,12 +219,12 @@ def _unknown(content: Mapping[str, object], known: Mapping[str, Any]) -> Iterato
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Hold the lock for writing a file; other processes that ask for it have to wait."""
-    beside, until = path.with_name(f".{path.name}.writing"), time.monotonic() + LONGEST_WAIT_SECONDS
+    lock_path, until = path.with_name(f".{path.name}.writing"), time.monotonic() + LONGEST_WAIT_SECONDS
     try:
-        while not _is_ours(handle := os.open(beside, os.O_RDWR | os.O_CREAT, 0o644), beside):
+        while not _is_ours(handle := os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o644), lock_path):
             os.close(handle)
             if time.monotonic() > until:
-                why = f"another process has been writing next to {beside} for {LONGEST_WAIT_SECONDS:g} s"
+                why = f"another process has been writing next to {lock_path} for {LONGEST_WAIT_SECONDS:g} s"
                 raise StorageError(why, "wait for it, or end it")
             time.sleep(0.01)
     except StorageError:
@@ -236,7 +236,7 @@ def _alone(path: Path) -> Iterator[None]:
     finally:
         # Remove the file while the lock is held: a process that waits for it notices, and begins anew.
         with contextlib.suppress(OSError):
-            beside.unlink()
+            lock_path.unlink()
         os.close(handle)
 
 

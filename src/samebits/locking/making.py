@@ -84,25 +84,25 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
         raise LockfileError(where, "make it, or choose another one")
     before = Lockfile.load(request.lockfile) if request.lockfile.exists() else Lockfile()
     _need_the_same(before, name, entry, request.replace)
-    found = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
-    found = lock_entry(found, entry, request.runs_of(entry), request.repeats, around)
-    if found.locked is None:
-        return found
+    locking = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
+    locking = lock_entry(locking, entry, request.runs_of(entry), request.repeats, around)
+    if locking.locked is None:
+        return locking
 
     def change(now: Lockfile) -> Lockfile:
         # Another process may have written meanwhile.
         _need_the_same(now, name, entry, request.replace)
-        return changed(now, found, entry, request.replace)
+        return changed(now, locking, entry, request.replace)
 
     update(request.lockfile, change)
-    known = before.runs.get(name)
-    home = None if known is None else before.home_of(found.environment, known.on)
-    if known is None or home is None or found.folder is None:
-        return found
+    old_entry = before.runs.get(name)
+    home = None if old_entry is None else before.home_of(locking.environment, old_entry.on)
+    if old_entry is None or home is None or locking.folder is None:
+        return locking
     with suppress(SamebitsError):
-        held = held_against(known.on[home], RunFolder(found.folder).recordings(), True, known.max_steps)
-        found = replace(found, changed=held.divergence)
-    return replace(found, is_new=False)
+        held = held_against(old_entry.on[home], RunFolder(locking.folder).recordings(), True, old_entry.max_steps)
+        locking = replace(locking, changed=held.divergence)
+    return replace(locking, is_new=False)
 
 
 def lock_entry(
@@ -206,15 +206,15 @@ def _name_of(command: Command) -> str:
 
 
 def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: bool) -> None:
-    known = content.runs.get(name)
-    if known is None or is_replaced:
+    old_entry = content.runs.get(name)
+    if old_entry is None or is_replaced:
         return
     for what, before, now in (
-        ("the command", shlex.join(known.command), shlex.join(entry.command)),
-        ("--seed", known.seed, entry.seed),
-        ("pins", ", ".join(known.pins) or "none", ", ".join(entry.pins) or "none"),
-        ("--max-steps", known.max_steps or "none", entry.max_steps or "none"),
-        ("artifacts", ", ".join(known.artifacts) or "none", ", ".join(entry.artifacts) or "none"),
+        ("the command", shlex.join(old_entry.command), shlex.join(entry.command)),
+        ("--seed", old_entry.seed, entry.seed),
+        ("pins", ", ".join(old_entry.pins) or "none", ", ".join(entry.pins) or "none"),
+        ("--max-steps", old_entry.max_steps or "none", entry.max_steps or "none"),
+        ("artifacts", ", ".join(old_entry.artifacts) or "none", ", ".join(entry.artifacts) or "none"),
     ):
         if before != now:
             raise LockfileError(
@@ -226,8 +226,8 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
 def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
     """Return the lockfile with what was locked for an entry; digests that were made with other data are dropped."""
     assert found.locked is not None
-    known = None if is_replaced else now.runs.get(found.name)
-    others = known.on if known is not None and _by_place(known.data) == _by_place(entry.data) else {}
+    old_entry = None if is_replaced else now.runs.get(found.name)
+    others = old_entry.on if old_entry is not None and _by_place(old_entry.data) == _by_place(entry.data) else {}
     home = now.home_of(found.environment, others)
     old, new = None if home is None else others[home], found.locked
     # Same bits, same code: that another commit is checked out must not change the file.

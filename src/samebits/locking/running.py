@@ -114,7 +114,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
     """
     home = around.home / f"{name and f'{folder_name(name)}-'}{role}".replace(" ", "-")
     home.mkdir(parents=True, exist_ok=True)
-    made: dict[str, str | None] = {}
+    file_digests: dict[str, str | None] = {}
     compared = set[str]()
     started = time.time()
 
@@ -125,7 +125,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
             file = Path(place.outside(os.path.normpath(seen)))
             # A file that was there before is not of this run.
-            made[path] = digest_at(file) if is_written(file, began) else None
+            file_digests[path] = digest_at(file) if is_written(file, began) else None
 
     with (
         working_in(around.home),
@@ -141,7 +141,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):
         trouble = ScriptFailedError(trouble.message.replace("in 1 of 1 runs ", ""), trouble.hint)
-    return Ran(run.folder, entry.max_steps, made, compared, trouble)
+    return Ran(run.folder, entry.max_steps, file_digests, compared, trouble)
 
 
 def folder_name(name: str) -> str:

@@ -87,36 +87,36 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
 
 
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
-    found = Verified(name, shlex.join(entry.command), "undecided")
+    result = Verified(name, shlex.join(entry.command), "undecided")
     try:
         asked = request.runs_of(entry)
         ran = run_once(asked, entry, around, "verify", name)
-        found = _judged(content, name, entry, ran)
+        result = _judged(content, name, entry, ran)
         # An update checks that the command repeats before it writes, so no second run is needed here.
-        is_checked = request.update and found.locked is not None and found.locked.repeats != "unchecked"
-        if any(place.what != "data" for place in found.divergences) and found.kind == "different" and not is_checked:
+        is_checked = request.update and result.locked is not None and result.locked.repeats != "unchecked"
+        if any(place.what != "data" for place in result.divergences) and result.kind == "different" and not is_checked:
             # A second run shows whether the changed bits repeat, or the command does not repeat at all.
             again = run_once(asked, entry, around, "verify again", name)
             if again.trouble is None and again.recordings:
                 is_same = first_divergence(ran.recordings, again.recordings) is None
-                found = replace(found, is_steady=is_same and again.artifacts == ran.artifacts)
-        if found.is_steady is False:
-            return replace(found, notes=(*found.notes, *((_NOT_WRITTEN,) if request.update else ())))
-        if (found.kind == "unknown" and request.writes) or (found.kind == "different" and request.update):
-            return _updated(found, entry, asked, request.lockfile, around)
-        return found
+                result = replace(result, is_steady=is_same and again.artifacts == ran.artifacts)
+        if result.is_steady is False:
+            return replace(result, notes=(*result.notes, *((_NOT_WRITTEN,) if request.update else ())))
+        if (result.kind == "unknown" and request.writes) or (result.kind == "different" and request.update):
+            return _updated(result, entry, asked, request.lockfile, around)
+        return result
     except SamebitsError as error:
         if isinstance(error, InterruptError):
             raise
         if isinstance(error, CommandNotFoundError) and request.lockfile.resolve().parent != Path.cwd():
             error = CommandNotFoundError(error.message, "run it in the folder that it was locked in")
-        return replace(found, kind="undecided", error=error)
+        return replace(result, kind="undecided", error=error)
 
 
 def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
     """Judge a run of an entry; nothing is run here."""
     outside = [path for path in entry.data if not Path(path).resolve().is_relative_to(Path.cwd())]
-    found = Verified(
+    result = Verified(
         name,
         shlex.join(entry.command),
         "undecided",
@@ -129,32 +129,32 @@ def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified
     is_judged = bool(ran.recordings and ran.environment.torch)
     if not is_judged or not isinstance(ran.trouble, (ScriptFailedError, ScriptHangsError, type(None))):
         unknown = LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
-        return replace(found, error=ran.trouble or unknown)
+        return replace(result, error=ran.trouble or unknown)
     data = differing_files(entry.data, {path: digest_at(Path(path)) for path in entry.data}, "data")
-    known = content.home_of(ran.environment, entry.on)
-    if known is None and (ran.trouble is not None or data or not entry.on):
+    own_home = content.home_of(ran.environment, entry.on)
+    if own_home is None and (ran.trouble is not None or data or not entry.on):
         # The environment was never locked, and there is nothing to compare the run with.
         kind: VerifyKind = "undecided" if ran.trouble is not None else "different" if data else "unknown"
-        return replace(found, kind=kind, error=ran.trouble, divergences=() if ran.trouble is not None else data)
-    home = known or nearest({home: content.environments[home] for home in entry.on}, ran.environment)
+        return replace(result, kind=kind, error=ran.trouble, divergences=() if ran.trouble is not None else data)
+    home = own_home or nearest({home: content.environments[home] for home in entry.on}, ran.environment)
     locked, code = entry.on[home], code_of([*ran.files, *files_in(entry.command)], Path.cwd())
     # A variable that the run did not ask for counts as unchanged: the run may have ended before it asked.
     changed_variables = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
-    found = replace(
-        found,
+    result = replace(
+        result,
         home=home,
         locked=locked,
         code=changes_since(locked.code, code.files, Path.cwd()),
         variables=tuple(changed_variables),
         differences=differences(content.environments[home], ran.environment),
     )
-    if known is None:
-        return _unknown(found, entry, ran)
+    if own_home is None:
+        return _unknown(result, entry, ran)
     try:
         held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
     except SamebitsError as error:
-        return replace(found, error=error)
-    return _decided(found, held, data, locked, ran)
+        return replace(result, error=error)
+    return _decided(result, held, data, locked, ran)
 
 
 def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
@@ -165,8 +165,8 @@ def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence],
         return replace(found, kind="different")
     if bits or artifacts:
         why = f"the recording differs from what is locked, but samebits {locked.samebits} recorded that, and this is "
-        how = f"verify with samebits {locked.samebits}, or lock again with this one"
-        return replace(found, error=LockfileError(f"{why}{__version__}, which may record otherwise", how))
+        advice = f"verify with samebits {locked.samebits}, or lock again with this one"
+        return replace(found, error=LockfileError(f"{why}{__version__}, which may record otherwise", advice))
     if ran.trouble is not None or not held.reaches_end:
         agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
         why = f"the run ended early: {agreed}, and {locked.steps} are locked"
@@ -183,16 +183,16 @@ def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence],
 def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
     """Judge a run in an environment that was never locked: whether it has the bits of the nearest, or of another."""
     alike: list[str] = []
-    own: tuple[LockDivergence, ...] = ()
+    divergences: tuple[LockDivergence, ...] = ()
     for name, locked in entry.on.items():
         with suppress(SamebitsError):
             held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
             if held.divergence is not None:
-                own = (held.divergence,) if name == found.home else own
+                divergences = (held.divergence,) if name == found.home else divergences
             elif held.reaches_end and not differing_files(locked.artifacts, ran.artifacts, "artifact"):
                 alike.append(name)
     agrees_with = found.home if found.home in alike else next(iter(alike), "")
-    return replace(found, kind="unknown", divergences=own, agrees_with=agrees_with)
+    return replace(found, kind="unknown", divergences=divergences, agrees_with=agrees_with)
 
 
 # ---- updating --------------------------------------------------------------------------------------------------------
@@ -200,12 +200,12 @@ def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
 
 def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, around: Around) -> Verified:
     """Lock the entry again in this environment, with the same kind of check for repetition as before."""
-    own = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
+    new_entry = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
     home = around.home / f"{folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
     again = EntryLocked(found.name, found.command, lockfile, "undecided")
     repeats = "checked" if found.locked is None else found.locked.repeats
-    new = lock_entry(again, own, asked, repeats, replace(around, home=home))
+    new = lock_entry(again, new_entry, asked, repeats, replace(around, home=home))
     if new.locked is None:
         note = _NOT_WRITTEN if new.error is None else f"not written: {new.error.message}"
         is_steady = False if new.kind == "different" else found.is_steady
@@ -214,11 +214,11 @@ def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Pa
     def change(now: Lockfile) -> Lockfile:
         if replace(now.entry(found.name), on={}, data={}) != replace(entry, on={}, data={}):
             raise LockfileError(f"{found.name!r} was locked anew by another process meanwhile", "verify again")
-        return changed(now, new, own)
+        return changed(now, new, new_entry)
 
     update(lockfile, change)
-    how: Literal["added", "changed"] = "added" if found.kind == "unknown" else "changed"
-    return replace(found, written=how, kind="same", locked=new.locked, notes=(*found.notes, *new.notes))
+    written: Literal["added", "changed"] = "added" if found.kind == "unknown" else "changed"
+    return replace(found, written=written, kind="same", locked=new.locked, notes=(*found.notes, *new.notes))
 
 
 # ---- a recording that is there already -------------------------------------------------------------------------------
@@ -232,11 +232,11 @@ def _entry_for(content: Lockfile, names: Sequence[str], folder: RunFolder) -> st
         content.entry(names[0])
         return names[0]
     typed = tuple(folder.manifest().get("typed", ()))
-    own = [name for name, entry in sorted(content.runs.items()) if entry.command == typed]
-    if len(own) != 1:
-        how = "no entry is" if not own else f"{', '.join(own)} are"
+    matching = [name for name, entry in sorted(content.runs.items()) if entry.command == typed]
+    if len(matching) != 1:
+        how = "no entry is" if not matching else f"{', '.join(matching)} are"
         raise LockfileError(f"{how} of the command {shlex.join(typed)!r}, which {folder.path} is a run of", "name one")
-    return own[0]
+    return matching[0]
 
 
 def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Path) -> None:

@@ -67,10 +67,10 @@ class Beside:
 
     def divergence(self, first: First) -> Divergence:
         """Return the divergence of a first difference, with all ranks that differ in the same stream and row."""
-        _, row, found = first
+        _, row, first_divergence = first
         divergences = (next(side.differences(row), None) for side in self.sides if row < side.rows)
-        ranks = tuple(one.rank for one in divergences if one is not None and one.stream == found.stream)
-        return replace(found, ranks=ranks if len(ranks) > 1 else ())
+        ranks = tuple(one.rank for one in divergences if one is not None and one.stream == first_divergence.stream)
+        return replace(first_divergence, ranks=ranks if len(ranks) > 1 else ())
 
     def to_give_back(self, first: First, suspect: Missing) -> Restored | None:
         """Return what to give back, and when, to test whether a state is missing; None where that cannot be tested."""
@@ -91,8 +91,8 @@ class Beside:
         # Generators that the script has already restored stay as they are; where none differs, all are given back.
         names = tuple(one.path for one in self.lacks if one.state == "generators")
         if suspect.state == "generators":
-            known = side.a.column(0, "rng")
-            names = (*wrong_generators(side, row), *(one for one in names if one not in known))
+            recorded = side.a.column(0, "rng")
+            names = (*wrong_generators(side, row), *(one for one in names if one not in recorded))
         moment: Moment = "iter" if a[0].position == 0 or suspect.state in ("order", "epoch") else "batch"
         return replace(given, moment=moment, batch=batch, names=names)
 
@@ -104,18 +104,18 @@ def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Res
     stopped = killed.seen
     saved, loaded = what_was_loaded(stopped, resumed.seen)
     is_known = loaded is not None or any(save.what == TOLD for save in stopped.saves)
-    known = saved.steps if saved is not None else (stopped.last_save or None) if is_known else None
+    done = saved.steps if saved is not None else (stopped.last_save or None) if is_known else None
     agreement = saved_beside(*(one.run.folder.recordings() for one in (whole, killed)))
     steady = frozenset(name for name, agrees in agreement.items() if agrees)
     sides = []
     for rank in sorted(whole.tracks.keys() & resumed.tracks.keys()):
         a, b = whole.tracks[rank], resumed.tracks[rank]
-        start = start_of(a, b, known, stopped.most_done)
+        start = start_of(a, b, done, stopped.most_done)
         fetched = whole.seen.of_rank(rank), resumed.seen.of_rank(rank)
         side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
-        if known is not None and known != start.step and not start.is_from_the_start and side.has_other_data:
+        if done is not None and done != start.step and not start.is_from_the_start and side.has_other_data:
             # The parameters come from one file, the rest from another, newer one: the data decide the step.
-            alternative = replace(side, start=Start(known, has_parameters=False), counts=stopped.counts_at(known))
+            alternative = replace(side, start=Start(done, has_parameters=False), counts=stopped.counts_at(done))
             side = side if alternative.has_other_data else alternative
         sides.append(side)
     if saved is None or saved.steps != sides[0].start.step:

@@ -32,17 +32,17 @@ _ASIDE = (
 def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
     """Make the runs, and return what they show."""
     seed = request.seed if request.kills else None
-    found = begun = Resumption(str(request.command), str(request.again), pool.home, seed=seed)
+    resumption = begun = Resumption(str(request.command), str(request.again), pool.home, seed=seed)
     try:
         for result in _tested(begun, request, pool):
-            found = result
+            resumption = result
     except BudgetSpentError as spent:
         signal = spent.signal or 2
-        found = replace(found, error=InterruptError.by(signal, pool.home), signal=signal)
+        resumption = replace(resumption, error=InterruptError.by(signal, pool.home), signal=signal)
     except SamebitsError as error:
-        found = replace(found, error=error)
+        resumption = replace(resumption, error=error)
     unseen = (note.what for run in pool.runs for note in read_notes(run.path, Unseen))
-    return replace(found, runs=tuple(run.record for run in pool.runs), not_observed=tuple(dict.fromkeys(unseen)))
+    return replace(resumption, runs=tuple(run.record for run in pool.runs), not_observed=tuple(dict.fromkeys(unseen)))
 
 
 def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterator[Resumption]:
@@ -71,9 +71,9 @@ def _tried(request: ResumeRequest, pool: RunPool, whole: Recorded, kill: Kill) -
             raise run.trouble
         killed = Recorded(run)
         if not killed.seen.stops:
-            what = "within a save" if request.during_save else f"after step {kill.after}"
+            when = "within a save" if request.during_save else f"after step {kill.after}"
             raise ScriptFailedError(
-                f"the run that was to be stopped {what} {run.described} before, after {run.steps} steps",
+                f"the run that was to be stopped {when} {run.described} before, after {run.steps} steps",
                 f"the whole output is in {run.folder.stderr}",
             )
         return _Resumed(request, pool, whole, killed).trial(kill.most)
@@ -114,11 +114,11 @@ def need_repeat(whole: Recorded, again: Run) -> None:
     """Raise SamebitsError where two runs train differently; saved files may be torn, and are judged where loaded."""
     tracks = tracks_of(again.folder.recordings())
     sides = [Side(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
-    found = [row for side in sides if (row := side.first_trained()) is not None]
-    if found:
+    rows = [row for side in sides if (row := side.first_trained()) is not None]
+    if rows:
         raise SamebitsError(
             "the script does not repeat even when it is not interrupted: two runs with everything pinned diverge at "
-            f"step {min(found)}",
+            f"step {min(rows)}",
             "samebits check says why: fix that first; then the resume can be judged",
         )
 
@@ -206,8 +206,8 @@ class _Resumed:
         """Return the finding that the resumed run starts from the beginning."""
         looked = self.looked
         path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
-        told = None if looked.is_loaded else min(self.request.saved_at, default=None)
-        return not_resumed(looked.sides[0], path, Path(self.killed.seen.torn).name, told)
+        saved_at = None if looked.is_loaded else min(self.request.saved_at, default=None)
+        return not_resumed(looked.sides[0], path, Path(self.killed.seen.torn).name, saved_at)
 
     def _run(self, restored: Restored, what: str = "") -> Recorded:
         spec = resumed_run(self.request, self.last, restored, what)
@@ -252,16 +252,16 @@ class _Resumed:
 
     def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
         """Return the states that explain the first difference, confirmed by runs; empty where none is."""
-        for one in said:
-            restored = self.looked.to_give_back(first, one)
+        for suspect in said:
+            restored = self.looked.to_give_back(first, suspect)
             if restored is None:
                 continue
-            if self._helps(restored, one.state, first):
+            if self._helps(restored, suspect.state, first):
                 # Generators restored the order, so it is drawn from them, whichever epoch it looked like.
-                return [replace(one, state="order" if one.state == "epoch" else one.state, confirmed=True)]
-            if one.state == "generators":
+                return [replace(suspect, state="order" if suspect.state == "epoch" else suspect.state, confirmed=True)]
+            if suspect.state == "generators":
                 # The generators were already right at that moment: that they differ later has another cause.
-                self.refuted.add(one.state)
+                self.refuted.add(suspect.state)
         groups = likely(self.lacks, first[2].stream)
         if self.looked.sides[0].b_fetched:
             # A loader's generators are given back at the moment when it draws, as above.
@@ -320,8 +320,8 @@ class _Resumed:
         looked = laid_beside(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
         if looked is None or looked.sides[0].start.step != self.looked.sides[0].start.step:
             return False
-        place = position(looked.first)
-        if place <= position(first) or (best is not None and place < position(best.first)):
+        reached = position(looked.first)
+        if reached <= position(first) or (best is not None and reached < position(best.first)):
             return False
         self.looked = looked
         return True

@@ -35,14 +35,14 @@ SEVERAL: frozenset[State] = frozenset(("counter", "carried", "replay"))
 def likely(lacks: Sequence[Lacks], stream: str) -> dict[State, list[Lacks]]:
     """Return each state with its values that differ and can be given back, the likeliest state first."""
     groups: dict[State, list[Lacks]] = {}
-    states = {one.path: one.state for one in lacks}
+    states = {lack.path: lack.state for lack in lacks}
     # Short paths first: a library's values lie deeper than the script's own, and there are many of them.
-    for one in sorted(lacks, key=lambda one: one.path.count(".")):
-        if one.can_put:
+    for lack in sorted(lacks, key=lambda one: one.path.count(".")):
+        if lack.can_put:
             # A learning rate belongs to the schedule; if its optimizer's state is lost too, it was lost with that.
-            owner = one.path.partition(".param_groups[")[0]
-            is_lost = one.path != owner and any(path.startswith(f"{owner}.state[") for path in states)
-            groups.setdefault("optimizer" if is_lost else cast("State", one.state), []).append(one)
+            owner = lack.path.partition(".param_groups[")[0]
+            is_lost = lack.path != owner and any(path.startswith(f"{owner}.state[") for path in states)
+            groups.setdefault("optimizer" if is_lost else cast("State", lack.state), []).append(lack)
     order = _LIKELY.get(stream, ())
     return dict(sorted(groups.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
@@ -51,9 +51,9 @@ def in_one_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lacks]]:
     """Return the differing values of each object that holds several states, as a buffer's arrays and fill level."""
     by_object: dict[str, list[Lacks]] = {}
     for state, group in groups.items():
-        for one in group if state in SEVERAL else ():
-            by_object.setdefault(one.path.rpartition(".")[0], []).append(one)
-    return [held for name, held in by_object.items() if name and len({one.state for one in held}) > 1]
+        for lack in group if state in SEVERAL else ():
+            by_object.setdefault(lack.path.rpartition(".")[0], []).append(lack)
+    return [held for name, held in by_object.items() if name and len({lack.state for lack in held}) > 1]
 
 
 def told(lacks: Sequence[Lacks]) -> str:
@@ -82,13 +82,13 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
         torn: the file that was left half written; empty where none was.
         told: how many steps are done at the first save, where the user said so and no save was seen.
     """
-    what = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
+    subject = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
     if torn:
-        what = f"{torn} was torn, that is passed over in silence, and the"
-    said = "ignores its checkpoint: it starts from step 0"
+        subject = f"{torn} was torn, that is passed over in silence, and the"
+    claim = "ignores its checkpoint: it starts from step 0"
     if told is not None:
-        said = f"starts from step 0: it ignores its checkpoint, or has none yet after {told} steps, as --saved-at says"
-    evidence = f"{said}; {what} parameters are the initial ones"
+        claim = f"starts from step 0: it ignores its checkpoint, or has none yet after {told} steps, as --saved-at says"
+    evidence = f"{claim}; {subject} parameters are the initial ones"
     return Missing("not-resumed", evidence, side.a.rank)
 
 
@@ -129,11 +129,11 @@ def _parameters(side: Side) -> Shown:
 def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterator[Shown]:
     """Yield `rank-state` where a rank gets another rank's data or random numbers: it was given that rank's state."""
     rank, step = side.a.rank, side.step(row)
-    for stream, what in (("batch", "gets the data"), ("rng", "draws the random numbers")):
+    for stream, verb in (("batch", "gets the data"), ("rng", "draws the random numbers")):
         expected, actual = _compared(side, row, stream)
-        for other, beside in sides.items() if expected and expected != actual else ():
-            if other != rank and _compared(beside, row, stream)[0] == actual:
-                yield "rank-state", f"rank {rank} {what} that rank {other} should get at step {step}"
+        for other_rank, other_side in sides.items() if expected and expected != actual else ():
+            if other_rank != rank and _compared(other_side, row, stream)[0] == actual:
+                yield "rank-state", f"rank {rank} {verb} that rank {other_rank} should get at step {step}"
 
 
 def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:

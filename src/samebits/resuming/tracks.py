@@ -175,8 +175,8 @@ class Side:
         """Return what is compared of one step of each run; of the first step, only what comes after the save."""
         a, b = both = self.a.row(self.step(row)), self.b.row(row)
         for one in both:
-            beside = {n: d for n, d in one.pop("saved", {}).items() if n.lstrip("0123456789") in self.steady}
-            one["artifact"] = one.get("artifact", {}) | beside
+            steady = {n: d for n, d in one.pop("saved", {}).items() if n.lstrip("0123456789") in self.steady}
+            one["artifact"] = one.get("artifact", {}) | steady
         if row == 0:
             self._align_first(a, b)
         if self.start.is_renamed:
@@ -257,8 +257,8 @@ First = tuple[Side, int, Divergence]
 
 def earliest_difference(sides: Sequence[Side]) -> First | None:
     """Return the earliest difference of all ranks."""
-    found = [(side, *first) for side in sides if (first := side.first()) is not None]
-    return min(found, key=lambda one: (*position(one), one[2].rank), default=None)
+    differences = [(side, *first) for side in sides if (first := side.first()) is not None]
+    return min(differences, key=lambda one: (*position(one), one[2].rank), default=None)
 
 
 def position(first: First | None) -> tuple[float, int]:

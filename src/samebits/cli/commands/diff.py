@@ -38,5 +38,5 @@ def command(form: str, runs: tuple[Path, ...], strict: bool) -> None:
             "samebits diff RUN RUN",
         )
     a, b = map(open_run, runs) if runs else last_two_in(Path(HOME))
-    found = diff_runs(a, b, strict=strict)
-    options.end(form, "diff", found, 0 if found.same else 1)
+    diff = diff_runs(a, b, strict=strict)
+    options.end(form, "diff", diff, 0 if diff.same else 1)

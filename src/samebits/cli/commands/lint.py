@@ -55,15 +55,15 @@ def command(
     if diff and form != DEFAULT:
         raise UsageError("--diff prints a patch", "leave out --format")
     chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
-    found = lint(paths, chosen, cores())
+    linted = lint(paths, chosen, cores())
     if fix or diff:
         from samebits.fixing.edits import write_all
         from samebits.fixing.findings import mend
 
-        draft, mended = mend(found.findings, unsafe_fixes)
+        draft, mended = mend(linted.findings, unsafe_fixes)
         if diff:
             options.answer(draft.diff, is_data=True)
-            raise SystemExit(found.exit_code)
+            raise SystemExit(linted.exit_code)
         write_all(draft.changes)
-        found = replace(lint(paths, chosen, cores()), fixed=tuple(mended))
-    options.end(form, "lint", found, found.exit_code)
+        linted = replace(lint(paths, chosen, cores()), fixed=tuple(mended))
+    options.end(form, "lint", linted, linted.exit_code)

@@ -57,7 +57,7 @@ def command(
     config = read_config()
     request = LockRequest(command, lockfile, **config.filling(given))
     home = new_home(out, config.keep)
-    found = lock(request, Around(home, options.say, progress))
-    if found.check is not None:
-        options.keep_answer(home, "check", found.check)
-    options.end(form, "lock", found, found.exit_code, found.error)
+    result = lock(request, Around(home, options.say, progress))
+    if result.check is not None:
+        options.keep_answer(home, "check", result.check)
+    options.end(form, "lock", result, result.exit_code, result.error)

@@ -33,8 +33,8 @@ def command(times: int, form: str, run: Path) -> None:
     if times < 1:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
-    found = replace(replay(folder, operands, times), operands=operands)
-    options.end(form, "replay", found, 2 if found.failure else int(found.is_confirmed))
+    replayed = replace(replay(folder, operands, times), operands=operands)
+    options.end(form, "replay", replayed, 2 if replayed.failure else int(replayed.is_confirmed))
 
 
 def _found(run: Path) -> tuple[RunFolder, Path]:

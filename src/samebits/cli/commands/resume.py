@@ -70,10 +70,10 @@ def command(
     request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))
     home = new_home(out, config.keep)
     with pool_in(Around(home, options.say, progress), request) as pool:
-        found = run_resume(request, pool)
-    options.keep_answer(home, "resume", found)
-    is_partial = any(trial.compared for trial in found.trials)
-    options.end(form, "resume", found, found.exit_code, found.trouble, is_partial)
+        resumption = run_resume(request, pool)
+    options.keep_answer(home, "resume", resumption)
+    is_partial = any(trial.compared for trial in resumption.trials)
+    options.end(form, "resume", resumption, resumption.exit_code, resumption.trouble, is_partial)
 
 
 def _again(words: tuple[str, ...], more: str) -> Command:

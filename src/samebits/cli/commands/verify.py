@@ -56,7 +56,7 @@ def command(
     if request.writes:
         need_to_write(os.environ, write_in_ci)
     home = Path() if recorded else new_home(out, config.keep)
-    found = verify(request, Around(home, options.say, progress))
-    only_error = found.entries[0].error if len(found.entries) == 1 else None
-    status = 0 if allow_unknown and found.kind == "unknown" else found.exit_code
-    options.end(form, "verify", found, status, only_error)
+    verified = verify(request, Around(home, options.say, progress))
+    only_error = verified.entries[0].error if len(verified.entries) == 1 else None
+    status = 0 if allow_unknown and verified.kind == "unknown" else verified.exit_code
+    options.end(form, "verify", verified, status, only_error)
