@@ -67,7 +67,7 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
 
 
 def lock(request: LockRequest, around: Around) -> EntryLocked:
-    """Check a command, run it, and write down what it gave; a lockfile that cannot be written is an error before."""
+    """Check a command, run it, and write down what it gave; an unwritable lockfile is an error before any run."""
     command = parse_command(request.words)
     name = request.name or _name_of(command)
     entry = RunEntry(
