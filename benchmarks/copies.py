@@ -16,7 +16,7 @@ from pathlib import Path
 
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import workspace
-from samebits.workspace.workspace import WITHOUT_MOUNTS, Workspace, volume
+from samebits.workspace.workspace import WITHOUT_MOUNTS, Workspace, shown_bytes
 
 
 def small(folder: Path, count: int) -> None:
@@ -68,7 +68,7 @@ def measured(folder: Path, make: Callable[[Path, int], None], count: int, pairs:
                 start = time.perf_counter()
             seconds[-1] += time.perf_counter() - start
         shown = f"{space.survey.files} files copied, {len(space.survey.linked)} linked, {len(space.survey.whole)} shown"
-        print(f"  {mode:<10} found {once:.2f} s once; each run {min(seconds):.2f} s, {volume(taken)} on disk; {shown}")
+        print(f"  {mode:<10} found {once:.2f} s; each run {min(seconds):.2f} s, {shown_bytes(taken)} on disk; {shown}")
         space.close()
 
 

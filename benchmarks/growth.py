@@ -12,7 +12,7 @@ import torch
 import samebits
 from samebits.comparison.ops import first_op_divergence
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.ops import OpKind, Ops, OpSheet
+from samebits.runfolder.ops import OpBuffer, OpKind, Ops
 from samebits.runfolder.steps import Recording, Writer
 
 KINDS = 300
@@ -21,7 +21,7 @@ KINDS = 300
 def written(folder: Path, rows: int, per_step: int, other: int | None = None) -> tuple[Recording, float]:
     """A recording of so many operations, of which number `other` made another result; and the seconds it took."""
     folder.mkdir()
-    writer, sheet = Writer(folder, 0), OpSheet()
+    writer, sheet = Writer(folder, 0), OpBuffer()
     kinds = [sheet.add_kind(OpKind(f"aten::op{i}", ins=("self",), outs=("result",))) for i in range(KINDS)]
     start = time.perf_counter()
     for row in range(rows):

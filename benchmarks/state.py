@@ -87,7 +87,7 @@ def main():
         "torch's own state dicts of model and optimizer": torchs,
         "the same as plain data, with names": packed,
         "Training.state_dict()": training.state_dict,
-        "  of that, generators, gradients, modes, loader": lambda: training._of_rank(gradients=True),
+        "  of that, generators, gradients, modes, loader": lambda: training._rank_section(gradients=True),
         "  of that, looking for generators": training._generators,
         "preserved(model)": evaluated,
     }

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from samebits.report.terminal import drawn
+from samebits.report.terminal import draw_answer
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -33,7 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder) / "check", Path(folder)
         # Wrapped as a terminal of this width shows it.
-        printed = drawn(samebits("check", "--out", str(home), SCRIPT), 112, colour=False)
+        printed = draw_answer(samebits("check", "--out", str(home), SCRIPT), 112, colour=False)
         samebits("report", str(home), "-o", str(work / "page.html"))
         first, _, rest = printed.rstrip().partition("\n")
         words = {"command": f"samebits check {SCRIPT}", "first": first, "rest": rest}

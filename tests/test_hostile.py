@@ -16,7 +16,7 @@ import torch
 from samebits.cli.main import main
 from samebits.locking.entries import RunEntry
 from samebits.locking.lockfile import update
-from samebits.report.answers import document_of, dumped
+from samebits.report.answers import document_of, json_text
 from samebits.report.forms import form_names
 from samebits.runfolder.steps import Column, Recording, Writer
 from tests.locking.entries import HERE, locked, lockfile
@@ -44,7 +44,7 @@ class Sent:
         self.own.write_text(f"{SECRET}\n" * 20)
         shutil.copytree(honest, self.run)
         sent = replace(CHECK, runs=(replace(RUNS[0], folder=self.run),))
-        (self.home / "answer.json").write_text(dumped(document_of("check", sent)))
+        (self.home / "answer.json").write_text(json_text(document_of("check", sent)))
         (self.run / "place.json").write_text(json.dumps({"folder": "/", "files": str(self.run / "files")}))
         (folder / "touch").write_text(f"#!/bin/sh\ntouch '{self.canary}'\n")
         (folder / "touch").chmod(0o755)

@@ -19,8 +19,8 @@ from samebits.comparison.ops import OpDivergence
 from samebits.comparison.values import Distance
 from samebits.pricing.prices import Costs
 from samebits.replay.runner import Condition, Replay
-from samebits.report.answers import document_of, dumped
-from samebits.report.text import check_told
+from samebits.report.answers import document_of, json_text
+from samebits.report.text import check_report
 from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.report.test_reports import different, same, script
 
@@ -60,7 +60,7 @@ def test_an_unknown_cause_says_how_its_runs_were_treated(script: Path) -> None:
         ("clock released", "treated alike (clock released), runs"),
     ):
         runs = tuple(replace(run, id=number, role=role) for number, run in enumerate(found.runs[:2], 3))
-        text = check_told(replace(found, unknown=own, runs=runs)).text
+        text = check_report(replace(found, unknown=own, runs=runs)).text
 
         assert told in text
 
@@ -97,10 +97,10 @@ VERDICTS = (lambda _: same(), different, unknown, located, explained, failed)
 def test_a_verdict_goes_through_json_and_back(made: Callable[[Path], samebits.Verdict], script: Path) -> None:
     """The same record, the same text and the same document, also when the script was edited in between."""
     verdict = made(script)
-    text, document = check_told(verdict).text, document_of("check", verdict)
+    text, document = check_report(verdict).text, document_of("check", verdict)
     script.write_text("# all of it is new\n")
 
-    again = from_data(samebits.Verdict, json.loads(dumped(to_data(verdict))))
+    again = from_data(samebits.Verdict, json.loads(json_text(to_data(verdict))))
 
     assert (str(again), document_of("check", again)) == (text, document)
     assert type(again.error) is type(verdict.error)
@@ -131,7 +131,7 @@ def test_a_folder_without_a_verdict_is_refused(tmp_path: Path) -> None:
     }
     for says, document in cases.items():
         if document is not None:
-            (tmp_path / "answer.json").write_text(dumped(document))
+            (tmp_path / "answer.json").write_text(json_text(document))
         with pytest.raises(RecordingError, match=says):
             samebits.verdict(tmp_path)
 

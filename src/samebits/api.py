@@ -15,9 +15,9 @@ from typing import Any, Literal
 from samebits.agent.session import path_given
 from samebits.base.errors import DivergenceError, StorageError, UnseenWarning, UsageError
 from samebits.checking.experiments import check_in
-from samebits.checking.mending import need_to_fix
+from samebits.checking.mending import assert_may_fix
 from samebits.checking.plan import check_request
-from samebits.checking.pool import Around
+from samebits.checking.pool import PoolContext
 from samebits.checking.verdict import CheckVerdict
 from samebits.comparison.runs import RunComparison, compare_runs
 from samebits.launch.config import Config, read_config
@@ -27,11 +27,11 @@ from samebits.locking.making import lock as make_lock
 from samebits.locking.verdict import EntriesVerified, EntryLocked
 from samebits.locking.verifying import VerifyRequest
 from samebits.locking.verifying import verify as verify_entries
-from samebits.report.answers import document_of, dumped, read_verdict
+from samebits.report.answers import document_of, json_text, read_verdict
 from samebits.report.diffs import comparison_text
-from samebits.report.locks import lock_told, verify_told
+from samebits.report.locks import lock_report, verify_report
 from samebits.report.progress import progress as show_progress
-from samebits.report.text import check_told
+from samebits.report.text import check_report
 from samebits.runfolder.folder import HOME, new_home, newest_in, open_run, write_answer
 from samebits.testing.repeats import difference, nothing_in, recorded_call, unseen_in
 from samebits.workspace.place import Isolation
@@ -41,7 +41,7 @@ class Verdict(CheckVerdict):
     """The result of a check, as data; as a string, it is what `samebits check` prints."""
 
     def __str__(self) -> str:
-        return check_told(self).text
+        return check_report(self).text
 
 
 def check(
@@ -110,7 +110,7 @@ def check(
     """
     _need_the_main_thread("check")
     if fix:
-        need_to_fix(os.environ, fix_in_ci)
+        assert_may_fix(os.environ, fix_in_ci)
     config, words = read_config(), {"pins": _words("pins", pins), "vary": _words("vary", vary)}
     request = check_request(
         _command(command), config, **words, seed=seed, runs=runs, max_runs=max_runs, jobs=jobs, max_steps=max_steps,
@@ -118,7 +118,7 @@ def check(
         share=_words("share", share), strict=strict, patch="fix" if fix else "diff" if diff else "",
     )  # fmt: skip
     home = _home(out, config)
-    result = check_in(_around(home, progress), request)
+    result = check_in(_context(home, progress), request)
     _keep(home, result)
     return Verdict(**vars(result))
 
@@ -126,7 +126,7 @@ def check(
 def _keep(home: Path, found: CheckVerdict) -> None:
     """Keep a verdict next to its runs; if that fails, warn only."""
     try:
-        write_answer(home, dumped(document_of("check", found)))
+        write_answer(home, json_text(document_of("check", found)))
     except StorageError as error:
         warnings.warn(f"{error.message}, so there will be no page of it", stacklevel=3)
 
@@ -170,7 +170,7 @@ class Locking(EntryLocked):
     """The result of locking, as data; as a string, it is what `samebits lock` prints."""
 
     def __str__(self) -> str:
-        return lock_told(self).text
+        return lock_report(self).text
 
 
 def lock(
@@ -242,7 +242,7 @@ def lock(
         **config.filling(options),
     )
     home = _home(out, config)
-    result = make_lock(request, _around(home, progress))
+    result = make_lock(request, _context(home, progress))
     if result.check is not None:
         _keep(home, result.check)
     return Locking(**vars(result))
@@ -252,7 +252,7 @@ class Verification(EntriesVerified):
     """The result of verifying, as data; as a string, it is what `samebits verify` prints."""
 
     def __str__(self) -> str:
-        return verify_told(self).text
+        return verify_report(self).text
 
 
 def verify(
@@ -308,11 +308,13 @@ def verify(
     if request.writes:
         need_to_write(os.environ, write_in_ci)
     home = Path() if recorded else _home(out, config)
-    return Verification(**vars(verify_entries(request, _around(home, progress))))
+    return Verification(**vars(verify_entries(request, _context(home, progress))))
 
 
-def _around(home: Path, progress: bool) -> Around:
-    return Around(home, lambda text: print(text, file=sys.stderr), show_progress) if progress else Around(home)  # noqa: T201
+def _context(home: Path, progress: bool) -> PoolContext:
+    if not progress:
+        return PoolContext(home)
+    return PoolContext(home, lambda text: print(text, file=sys.stderr), show_progress)  # noqa: T201 - asked for
 
 
 class Comparison(RunComparison):

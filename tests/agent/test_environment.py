@@ -9,8 +9,8 @@ import torch
 import samebits
 from samebits.agent import environment
 from samebits.agent.environment import environment_now
-from samebits.locking.digests import expected_of
-from samebits.runfolder.environment import Environment, together
+from samebits.locking.digests import locked_of
+from samebits.runfolder.environment import Environment, merge_environments
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import noted_environment
 from tests.agent.recording import train
@@ -39,7 +39,7 @@ def test_threads_are_those_of_the_training(tmp_path: Path, threads: int) -> None
         torch.set_num_threads(before)
 
     assert noted_environment(tmp_path / "run").threads == str(threads)
-    assert len(expected_of(RunFolder(tmp_path / "run").recordings()).rows) == 3
+    assert len(locked_of(RunFolder(tmp_path / "run").recordings()).rows) == 3
 
 
 def test_variables_that_choose_instructions_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,5 +70,5 @@ def test_processes_make_one_environment() -> None:
     """What they share once, what they do not in any order; without a process nothing is known."""
     a, b = Environment(device="A", threads="1"), Environment(device="B", threads="1")
 
-    assert together([a, b]) == together([b, a]) == Environment(device="A, B", threads="1")
-    assert together([]) == Environment()
+    assert merge_environments([a, b]) == merge_environments([b, a]) == Environment(device="A, B", threads="1")
+    assert merge_environments([]) == Environment()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from samebits import data
-from samebits.resuming.seen import read_seen
+from samebits.resuming.training_notes import read_training_notes
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 from tests.agent.recording import WATCHED, record_in
@@ -26,7 +26,7 @@ class Samples(torch.utils.data.Dataset[torch.Tensor]):
 def fetched(folder: Path, work: Callable[[], object], *, indices: bool = False) -> list[Any]:
     """Loader, epoch and place of every batch, or what it is made of."""
     record_in(folder, work, WATCHED)
-    notes = read_seen(folder).fetched
+    notes = read_training_notes(folder).fetched
     return [note.indices if indices else (note.loader, note.epoch, note.position) for note in notes]
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from samebits.agent import giving_back
-from samebits.agent.giving_back import GivingBack, as_plain, read, write
+from samebits.agent import kept_state
+from samebits.agent.kept_state import StateRestorer, as_plain, read, write
 from samebits.agent.slots import MOST_DATA_BYTES, Slot, slots_of
 from samebits.rng.handles import handle_of
 
@@ -33,7 +33,7 @@ def through_a_file(folder: Path, slots: list[Slot]) -> dict[str, Any]:
     write(folder / "kept.json", {"save": as_plain(slots, tensors)}, tensors)
     moments, back = read(folder / "kept.json")
     holder = SimpleNamespace(tensors=back)
-    return {path: GivingBack._value(holder, kept) for path, kept in moments["save"].items()}  # type: ignore[arg-type]
+    return {path: StateRestorer._value(holder, kept) for path, kept in moments["save"].items()}  # type: ignore[arg-type]
 
 
 def test_states_come_back_bit_for_bit(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
         "also": average,
     }  # fmt: skip
     main = SimpleNamespace(**parts)
-    monkeypatch.setitem(giving_back.sys.modules, "__main__", main)
+    monkeypatch.setitem(kept_state.sys.modules, "__main__", main)
     slots = slots_of(recorder, None)
     states = {path: slot.state for path, slot in slots.items()}
 
@@ -158,7 +158,7 @@ def test_every_network_that_is_trained_has_parameters(monkeypatch: pytest.Monkey
         for name in ("generator", "critic")
     ]
     recorder: Any = SimpleNamespace(lane=SimpleNamespace(optimizers=SimpleNamespace(all=lambda: held)))
-    monkeypatch.setitem(giving_back.sys.modules, "__main__", SimpleNamespace(**networks))
+    monkeypatch.setitem(kept_state.sys.modules, "__main__", SimpleNamespace(**networks))
     slots = slots_of(recorder, None)
 
     found = [slots[f"{name}.weight"].state for name in networks]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import samebits
-from samebits.agent.outcome import digests_of_reach, digests_of_result, shown_at
+from samebits.agent.result_digests import digests_of_reachable, digests_of_result, shown_at
 
 ROOT = "what was returned"
 
@@ -67,9 +67,9 @@ def test_an_attribute_is_no_global_of_its_name() -> None:
     def plain(args: Arguments) -> object:
         return args.model, model
 
-    assert list(digests_of_reach(outer(torch.nn.Linear(2, 1)), [], {})) == ["model.weight", "model.bias"]
-    assert list(digests_of_reach(plain, [], {})) == ["model.weight", "model.bias"]
-    assert list(digests_of_reach(lambda args: args.model, [], {})) == []
+    assert list(digests_of_reachable(outer(torch.nn.Linear(2, 1)), [], {})) == ["model.weight", "model.bias"]
+    assert list(digests_of_reachable(plain, [], {})) == ["model.weight", "model.bias"]
+    assert list(digests_of_reachable(lambda args: args.model, [], {})) == []
 
 
 def test_looking_is_no_operation_of_the_program(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 import samebits
 from samebits.comparison.locate import first_divergence
-from samebits.comparison.runs import saved_beside
+from samebits.comparison.runs import saved_values_agree
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Cut, Journal, Unseen, read_notes
 
@@ -128,7 +128,7 @@ def test_what_a_saved_module_holds_besides_its_tensors_is_saved(
             saving(value)
     a, again, b = (RunFolder(tmp_path / folder).recordings() for folder in ("a", "again", "b"))
 
-    assert all(saved_beside(a, again).values())
+    assert all(saved_values_agree(a, again).values())
     if isinstance(one, torch.Tensor):
         found = first_divergence(a, b)
         assert found is not None
@@ -136,7 +136,7 @@ def test_what_a_saved_module_holds_besides_its_tensors_is_saved(
     else:
         # Nobody knows of two recordings alone that it is no time.
         assert first_divergence(a, b) is None
-        assert saved_beside(a, b)[path] is False
+        assert saved_values_agree(a, b)[path] is False
 
 
 class Queue(nn.Module):

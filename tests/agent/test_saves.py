@@ -9,7 +9,7 @@ import torch
 
 from samebits.agent.taps import saving
 from samebits.agent.trees import saved
-from samebits.resuming.seen import read_seen
+from samebits.resuming.training_notes import read_training_notes
 from tests.agent.recording import WATCHED, record_in
 
 
@@ -45,7 +45,7 @@ def test_what_another_thread_saves_is_known(tmp_path: Path) -> None:
 
     record_in(tmp_path, work, WATCHED)
 
-    assert [(Path(one.path).name, one.is_aside) for one in read_seen(tmp_path).saves] == [
+    assert [(Path(one.path).name, one.is_aside) for one in read_training_notes(tmp_path).saves] == [
         ("here.pt", False),
         ("aside.pt", True),
     ]
@@ -70,4 +70,4 @@ def test_after_a_save_that_had_no_room_the_next_one_counts(tmp_path: Path, monke
     monkeypatch.setattr(saving, "look_into", look_into)
     record_in(tmp_path / "run", work, WATCHED)
 
-    assert [Path(one.path).name for one in read_seen(tmp_path / "run").saves] == ["second.pt"]
+    assert [Path(one.path).name for one in read_training_notes(tmp_path / "run").saves] == ["second.pt"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samebits.base.versions import without_version
+from samebits.base.run_numbers import without_run_number
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ from samebits.base.versions import without_version
 )
 def test_the_numbers_of_runs_make_no_difference(text: str, other: str) -> None:
     """Two runs of one program."""
-    assert without_version(text) == without_version(other)
+    assert without_run_number(text) == without_run_number(other)
 
 
 @pytest.mark.parametrize("text", ["epoch=0-step=6.ckpt", "net-v2", "version", "model-v1.pt"])
 def test_other_numbers_stay(text: str) -> None:
     """What a program calls things by is its own business."""
-    assert without_version(text) == text
+    assert without_run_number(text) == text

@@ -16,10 +16,10 @@ from samebits.checking.facts import Entry, Facts
 from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool
-from samebits.checking.search import Found, search
+from samebits.checking.search import SearchState, search
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.comparison.products import Key, Products, Unlike, unlike, unlike_beside_ids
+from samebits.comparison.products import Key, LeafDifference, Products, differing_beyond_ids, differing_leaves
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
@@ -147,11 +147,11 @@ class Simulation:
     def room(self) -> int:
         return self.luck.randint(1, self.jobs)
 
-    def unlike(self, a: Run, b: Run) -> list[Unlike]:
-        return unlike(a.products, b.products)
+    def unlike(self, a: Run, b: Run) -> list[LeafDifference]:
+        return differing_leaves(a.products, b.products)
 
     def unlike_beside_ids(self, heard: Run, other: Run) -> frozenset[Key]:
-        return unlike_beside_ids(heard.products, other.products)
+        return differing_beyond_ids(heard.products, other.products)
 
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
         return self.compare(a, b) if self.trains else None
@@ -291,10 +291,10 @@ class Simulation:
 
 def simulated(
     script: Script, luck: random.Random, max_runs: int | None = None, trains: bool = True, **options: object
-) -> tuple[Found, Simulation, Inquiry]:
+) -> tuple[SearchState, Simulation, Inquiry]:
     """What a check decides about a script; where it `trains` not what differs, that is what else happened."""
     request = CheckRequest(Command(("python", SCRIPT), (SCRIPT,)), max_runs=max_runs, **options)  # type: ignore[arg-type]
-    found = Found()
+    found = SearchState()
     simulation = Simulation(script, luck, lambda: request.most_runs(len(found.accused)), request.jobs, trains)
     inquiry = Inquiry(request, cast("RunPool", simulation), random.Random(luck.random()))
     drive(search(inquiry, found), simulation.run_all)

@@ -13,11 +13,11 @@ from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking import origin
 from samebits.checking.experiments import _kept_by_program, _running, reseeded
-from samebits.checking.facts import apart, read_facts
+from samebits.checking.facts import noted_by_one_run, read_facts
 from samebits.checking.inquiry import Inquiry
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool
-from samebits.checking.search import Found
+from samebits.checking.search import SearchState
 from samebits.checking.verdict import RunRecord, whole_runs
 from samebits.comparison.ops import OpDivergence
 from samebits.launch.command import Command
@@ -122,7 +122,7 @@ def test_what_only_one_of_two_runs_started_or_met_is_told(tmp_path: Path) -> Non
         noted(folder, 0, Started("/bin/python", argv=("python", "train.py", "--seed", seed)), Reached("port 80"))
         runs.append(read_facts(folder))
 
-    assert apart(*runs) == [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
+    assert noted_by_one_run(*runs) == [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
 
 
 def test_an_error_that_a_pin_made_is_quoted(tmp_path: Path) -> None:
@@ -139,18 +139,18 @@ def test_a_recording_that_failed_ends_the_search() -> None:
     inquiry = Inquiry(CheckRequest(Command(("python",), ())), pool)
 
     with pytest.raises(BudgetSpentError) as spent:
-        _running(inquiry, Found(), lambda _: None)([])
+        _running(inquiry, SearchState(), lambda _: None)([])
     assert spent.value.trouble is trouble
 
 
 def test_the_limit_grows_with_the_causes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each that is found makes room for more runs; a limit that was given stays."""
-    monkeypatch.setattr(Found, "accused", [1, 2])
-    monkeypatch.setattr(Found, "causes", [])
+    monkeypatch.setattr(SearchState, "accused", [1, 2])
+    monkeypatch.setattr(SearchState, "causes", [])
     request = CheckRequest(Command(("python",), ()))
     pool: Any = SimpleNamespace(causes=0, run_all=lambda _: [])
 
-    _running(Inquiry(request, pool), Found(), lambda _: None)([])
+    _running(Inquiry(request, pool), SearchState(), lambda _: None)([])
 
     assert pool.causes == 2
     assert RunPool.left.fget(SimpleNamespace(request=request, causes=2, _started=0)) > request.most_runs()  # type: ignore[attr-defined]

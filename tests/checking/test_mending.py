@@ -8,14 +8,14 @@ import pytest
 
 from samebits.base.errors import InterruptError, UsageError
 from samebits.base.sites import Site
-from samebits.checking.mending import Checked, Mending, file_of, need_to_fix, patched
+from samebits.checking.mending import Checked, Mending, assert_may_fix, file_of, patched
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import RunPool
 from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch, RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.factors.context import Setting
-from samebits.fixing.cures import Sources, Wanted
-from samebits.fixing.edits import NoCureError, original
+from samebits.fixing.cures import EditableFiles, MendRequest
+from samebits.fixing.edits import NoCureError, editable_file
 from samebits.launch.command import Command
 
 TEXT = "import os\nimport random\n\nx = os.listdir('.')\ny = random.random()\nz = list(set(x))\n"
@@ -45,10 +45,10 @@ class Simulated:
         path = str(self.script)
         rows = content.decode().splitlines()
         causes = [
-            Wanted(name, _site(path, rows, *lines.get(name, (1, ""))), lines.get(name, (1, ""))[1], "", path)
+            MendRequest(name, _site(path, rows, *lines.get(name, (1, ""))), lines.get(name, (1, ""))[1], "", path)
             for name in left
         ]
-        return verdict, Mending(tuple(causes), (), Sources(lambda _: original(path, content)))
+        return verdict, Mending(tuple(causes), (), EditableFiles(lambda _: editable_file(path, content)))
 
     def verdict(self, kind: str = "fix", shown: int = 9) -> CheckVerdict:
         request = CheckRequest(COMMAND, patch=kind)  # type: ignore[arg-type]
@@ -181,11 +181,11 @@ def test_an_interrupted_proof_applies_nothing(tmp_path: Path) -> None:
 
 def test_files_are_changed_in_ci_only_on_request() -> None:
     """Nobody reviews what CI writes."""
-    need_to_fix({"CI": "true"}, True)
-    need_to_fix({}, False)
+    assert_may_fix({"CI": "true"}, True)
+    assert_may_fix({}, False)
 
     with pytest.raises(UsageError, match="CI=true"):
-        need_to_fix({"CI": "true"}, False)
+        assert_may_fix({"CI": "true"}, False)
 
 
 def test_a_patch_needs_copies() -> None:
@@ -230,7 +230,7 @@ def test_what_may_be_changed_lies_in_the_folder(project: Path, tmp_path: Path) -
             file_of(pool, "<string>")
         (project / "train.py").write_text("x = 2\n")  # after it was copied
 
-        assert file_of(pool, str(project / "link.py")) == original(str(project / "train.py"), b"x = 1\n")
+        assert file_of(pool, str(project / "link.py")) == editable_file(str(project / "train.py"), b"x = 1\n")
     finally:
         pool.close()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.checking.pool import patient
+from samebits.checking.pool import announcing_a_long_wait
 from samebits.launch.process import Outcome
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
@@ -19,7 +19,7 @@ def test_a_first_run_without_a_step_is_spoken_of_once(number: int, has_stepped: 
     """Later runs have a limit of their own, and a recording begins with a step."""
     said: list[str] = []
     seen: list[int] = []
-    watch = patient(said.append, lambda number, *_: seen.append(number), seconds=0.0)
+    watch = announcing_a_long_wait(said.append, lambda number, *_: seen.append(number), seconds=0.0)
     if has_stepped:
         Writer(tmp_path, 0).close()
 
@@ -33,7 +33,7 @@ def test_a_first_run_without_a_step_is_spoken_of_once(number: int, has_stepped: 
 
 def test_a_run_that_is_over_in_time_is_no_news(tmp_path: Path) -> None:
     said: list[str] = []
-    watch = patient(said.append, seconds=60.0)
+    watch = announcing_a_long_wait(said.append, seconds=60.0)
 
     watch(1, PLAN, None, tmp_path)
     watch(1, PLAN, Outcome(RunFolder(tmp_path), PLAN, 0, 1.0), tmp_path)

@@ -7,18 +7,18 @@ import pytest
 
 from samebits.checking.plan import RELEASED
 from samebits.checking.products import products_compared
-from samebits.checking.search import Found
+from samebits.checking.search import SearchState
 from tests.checking.simulation import Effect, Script, Simulation, simulated
 
 A_TIME = Effect("clock", 3, None, makes="leaf")
 
 
-def checked(script: Script, seed: int = 0) -> tuple[Found, Simulation]:
+def checked(script: Script, seed: int = 0) -> tuple[SearchState, Simulation]:
     found, simulation, _ = simulated(script, random.Random(seed))
     return found, simulation
 
 
-def confirmed(found: Found) -> list[tuple[str, int]]:
+def confirmed(found: SearchState) -> list[tuple[str, int]]:
     return [(cause.factor, cause.site.line) for cause in found.causes if cause.confirmed and cause.site is not None]
 
 
@@ -27,7 +27,7 @@ def test_a_time_in_what_is_made_is_left_out_once_it_is_shown_to_be_one() -> None
     found, simulation = checked(Script(effects=(A_TIME,)))
 
     assert found.divergent is None
-    assert found.made.follows == (("/made", "leaf 3"),)
+    assert found.product_comparison.follows == (("/made", "leaf 3"),)
     assert [run.plan.role for run in simulation.runs[3:]] == [
         "clock held",
         "clock held, rest varied",
@@ -41,7 +41,7 @@ def test_a_time_of_few_values_is_shown_to_be_one_by_those_that_no_other_run_has(
     seen = [checked(Script(effects=(replace(A_TIME, kinds=3),)), seed) for seed in range(12)]
 
     assert all(found.divergent is None for found, _ in seen)
-    assert {found.made.follows for found, _ in seen} <= {(), (("/made", "leaf 3"),)}
+    assert {found.product_comparison.follows for found, _ in seen} <= {(), (("/made", "leaf 3"),)}
     assert {len(simulation.runs) for _, simulation in seen} <= {3, 7}
 
 
@@ -49,7 +49,7 @@ def test_beside_two_runs_a_time_takes_one_more_to_be_shown() -> None:
     """Two others show less than three."""
     found, simulation, _ = simulated(Script(effects=(A_TIME,)), random.Random(0), runs=2)
 
-    assert found.made.follows == (("/made", "leaf 3"),)
+    assert found.product_comparison.follows == (("/made", "leaf 3"),)
     assert [run.plan.role for run in simulation.runs[-2:]] == ["clock held, rest varied", "clock changed"]
     assert len(simulation.runs) == 7
 
@@ -59,7 +59,7 @@ def test_a_time_that_is_the_same_held_and_changed_takes_more_runs() -> None:
     found, simulation = checked(Script(effects=(replace(A_TIME, hides=(RELEASED,)),)))
 
     assert found.divergent is None
-    assert found.made.follows == (("/made", "leaf 3"),)
+    assert found.product_comparison.follows == (("/made", "leaf 3"),)
     assert len(simulation.runs) == 12
 
 
@@ -67,7 +67,7 @@ def test_a_time_that_is_the_same_held_and_changed_takes_more_runs() -> None:
 def test_what_is_drawn_is_hardly_ever_taken_for_a_time(faces: int) -> None:
     """Where the clock enters as well: of a coin two runs agree half of the time, a die of five is new most easily."""
     script = Script(effects=(Effect("clock", 9, None),), faces=faces)
-    taken = [bool(checked(script, seed)[0].made.follows) for seed in range(200)]
+    taken = [bool(checked(script, seed)[0].product_comparison.follows) for seed in range(200)]
 
     assert sum(taken) <= 6
 
@@ -76,7 +76,7 @@ def test_what_only_the_first_run_has_otherwise_is_no_time_where_it_left_somethin
     """All later runs agree, held or not: by what they found there, not by the clock."""
     found, _ = checked(Script(effects=(A_TIME,), outside=True))
 
-    assert found.made.follows == (("/made", "leaf 3"),)
+    assert found.product_comparison.follows == (("/made", "leaf 3"),)
     assert found.divergent is not None
     assert found.divergent.divergence.name == "/made: was there"
 
@@ -86,7 +86,7 @@ def test_what_runs_make_alike_costs_no_run() -> None:
     found, simulation = checked(Script(effects=(Effect("clock", 3, None),)))
 
     assert found.divergent is None
-    assert found.made.words == []
+    assert found.product_comparison.words == []
     assert len(simulation.runs) == 3
 
 
@@ -106,7 +106,7 @@ def test_a_time_that_seeds_is_a_cause() -> None:
     """Predictions may follow the clock through a generator: then they are no times."""
     found, _ = checked(Script(effects=(Effect("clock", 3, None, makes="seeds"),)))
 
-    assert found.made.follows == ()
+    assert found.product_comparison.follows == ()
     assert confirmed(found) == [("clock", 3)]
 
 
@@ -116,7 +116,7 @@ def test_what_nobody_can_explain_accuses_nobody(seed: int) -> None:
     found, _ = checked(Script(faces=2), seed)
 
     assert confirmed(found) == []
-    assert found.made.follows == ()
+    assert found.product_comparison.follows == ()
 
 
 def test_what_is_made_is_looked_at_once_a_remedy_holds() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from samebits.base.sites import Site
 from samebits.checking.experiments import with_rules
 from samebits.checking.verdict import Cause, Evidence
-from samebits.report.text import check_told
+from samebits.report.text import check_report
 from tests.report.test_reports import different
 
 SCRIPT = """import os
@@ -37,6 +37,6 @@ def test_the_answer_shows_the_command_that_explains_the_rule(tmp_path: Path) -> 
     found = different(script)
     cause = Cause("file-order", Site(str(script), 4), True, "", SURE, rules=("SB201",))
 
-    labels = dict(check_told(replace(found, causes=(cause,))).rows)
+    labels = dict(check_report(replace(found, causes=(cause,))).rows)
 
     assert labels["rule"] == "SB201 says so without a run: samebits lint --explain SB201"

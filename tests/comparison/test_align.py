@@ -6,7 +6,7 @@ import pytest
 
 from samebits.comparison.align import align
 from samebits.comparison.locate import first_divergence
-from samebits.report.places import where
+from samebits.report.places import place_words
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.lane_ids import LaneId, current_lane_id
 from samebits.runfolder.steps import Column, Recording, Writer
@@ -81,7 +81,7 @@ def test_the_one_that_differs_is_named(tmp_path: Path, a: Processes, b: Processe
     place = first_divergence(run(tmp_path / "a", *a), run(tmp_path / "b", *b))
 
     assert place is not None
-    assert where(place) == told
+    assert place_words(place) == told
 
 
 def test_pairs_are_told_in_the_order_of_creation(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from samebits.comparison.contents import content_of
-from samebits.comparison.products import Products, unlike
+from samebits.comparison.products import Products, differing_leaves
 
 
 class Scaled(nn.Module):
@@ -124,7 +124,7 @@ def test_the_same_content_is_the_same_and_another_is_named(
         write(path, by)
 
     assert content_of(one) == content_of(again)
-    found = unlike(*(Products({"file": content_of(path)}) for path in (one, other)))
+    found = differing_leaves(*(Products({"file": content_of(path)}) for path in (one, other)))
     assert [one.key for one in found][:1] == [("file", leaf)]
 
 

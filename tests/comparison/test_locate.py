@@ -11,7 +11,7 @@ from samebits.base.errors import DigestError
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.ops import op_divergences
 from samebits.comparison.streams import trained_in
-from samebits.report.places import where, which
+from samebits.report.places import difference_words, place_words
 from samebits.runfolder.steps import COMPARED, Column, Recording, Writer
 
 STEPS = 20
@@ -221,7 +221,7 @@ def test_what_one_run_lacks_is_named(
     kept = [{stream: column for stream, column in step.items() if column is not None} for step in b]
     place = parting(tmp_path, a, kept, **({} if end is None else {"end": end}))
 
-    assert told in (where(place), which(place))
+    assert told in (place_words(place), difference_words(place))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_ranks_are_named_where_there_are_several(tmp_path: Path, b: list[int | N
     place = first_divergence(first, second)
 
     assert place is not None
-    assert where(place) == told
+    assert place_words(place) == told
 
 
 def test_generators_that_stood_elsewhere_explain(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samebits.comparison.ops import OpDivergence, first_op_divergence
-from samebits.runfolder.ops import CHUNK, OpKind, Ops, OpSheet
+from samebits.runfolder.ops import CHUNK, OpBuffer, OpKind, Ops
 from samebits.runfolder.steps import Recording, Writer
 
 Row = tuple[OpKind, Sequence[int]]
@@ -31,13 +31,13 @@ def rows(count: int = 40) -> list[Row]:
 
 def recorded(folder: Path, steps: Sequence[Sequence[Row]]) -> Recording:
     folder.mkdir()
-    writer, sheet, ids = Writer(folder, 0), OpSheet(), dict[OpKind, int]()
+    writer, sheet, ids = Writer(folder, 0), OpBuffer(), dict[OpKind, int]()
     for step in steps:
         for op, evidence in step:
             if op not in ids:
                 ids[op] = sheet.add_kind(op)
             sheet.add(ids[op], evidence)
-        sheet.begin_at(sheet.step + 1)
+        sheet.start_step(sheet.step + 1)
         sheet.write(writer)
     writer.close()
     return Recording(writer.path)

@@ -9,7 +9,14 @@ import pytest
 
 from samebits.comparison import contents
 from samebits.comparison.contents import MOST_LEAVES, text_content
-from samebits.comparison.products import PRINTED, Products, paired, read_products, unlike, unlike_beside_ids
+from samebits.comparison.products import (
+    PRINTED,
+    Products,
+    differing_beyond_ids,
+    differing_leaves,
+    paired,
+    read_products,
+)
 
 
 def test_a_folder_named_after_the_time_belongs_to_the_other_one() -> None:
@@ -37,22 +44,22 @@ def test_nothing_is_a_time_by_its_name_or_its_size(tmp_path: Path) -> None:
         files["timestamp.txt"].write_text(f"seed {seed}\n")
         made.append(read_products(files, tmp_path / "none", str, False, frozenset()))
 
-    assert {one.path for one in unlike(*made)} == {"pred_duration.npy", "timestamp.txt"}
+    assert {one.path for one in differing_leaves(*made)} == {"pred_duration.npy", "timestamp.txt"}
 
 
 def test_only_the_words_of_a_line_that_differ_count() -> None:
     """A loss beside a duration is a leaf of its own."""
     a, b = (Products({"log": text_content(f"loss {loss} in {seconds} s")}) for loss, seconds in ((1, 2), (1, 3)))
 
-    assert [one.key for one in unlike(a, b)] == [("log", "line 1, word 4")]
+    assert [one.key for one in differing_leaves(a, b)] == [("log", "line 1, word 4")]
 
 
 def test_what_was_printed_counts_where_nothing_was_written() -> None:
     """And only there."""
     one, other = text_content("0.91"), text_content("0.93")
 
-    assert [one.key for one in unlike(Products({}, one), Products({}, other))] == [(PRINTED, "line 1")]
-    assert unlike(Products({"x": {}}, one), Products({"x": {}}, other)) == []
+    assert [one.key for one in differing_leaves(Products({}, one), Products({}, other))] == [(PRINTED, "line 1")]
+    assert differing_leaves(Products({"x": {}}, one), Products({"x": {}}, other)) == []
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
@@ -62,12 +69,12 @@ def test_the_end_of_a_very_long_output_counts(is_cut: bool, tmp_path: Path) -> N
     for name, last in (("a", "0.91"), ("b", "0.91\n\n"), ("c", "0.93"), ("longer", "0.91\n0.91")):
         (tmp_path / name).write_text(f"{steps}{last}\n")
         runs.append(read_products({}, tmp_path / name, str, is_cut, frozenset()))
-    differing = [[leaf.key[1] for leaf in unlike(runs[0], run)] for run in runs[1:]]
+    differing = [[leaf.key[1] for leaf in differing_leaves(runs[0], run)] for run in runs[1:]]
     later = [] if is_cut else [f"line {MOST_LEAVES} and later"]
 
     assert differing == [[], later, later]
     (tmp_path / "c").write_text(f"{steps[:45]}loss\n{steps}")
-    (first, *_) = unlike(runs[0], read_products({}, tmp_path / "c", str, is_cut, frozenset()))
+    (first, *_) = differing_leaves(runs[0], read_products({}, tmp_path / "c", str, is_cut, frozenset()))
     assert first.key == (PRINTED, "line 10")
 
 
@@ -84,9 +91,9 @@ def test_a_run_that_was_ended_may_lack_the_last_lines() -> None:
     """What had not been written out yet is no difference; what had been is."""
     long, short, wrong = (text_content(text) for text in ("a\nb\nc\nd", "a\nb\nc", "a\nx\nc"))
 
-    assert unlike(Products({"log": long}, is_cut=True), Products({"log": short})) == []
-    assert len(unlike(Products({"log": long}, is_cut=True), Products({"log": wrong}))) == 1
-    assert len(unlike(Products({"log": long}), Products({"log": short}))) == 1
+    assert differing_leaves(Products({"log": long}, is_cut=True), Products({"log": short})) == []
+    assert len(differing_leaves(Products({"log": long}, is_cut=True), Products({"log": wrong}))) == 1
+    assert len(differing_leaves(Products({"log": long}), Products({"log": short}))) == 1
 
 
 def test_the_number_of_a_process_is_no_content() -> None:
@@ -94,8 +101,8 @@ def test_the_number_of_a_process_is_no_content() -> None:
     a, b = (Products({"log": text_content(f"{pid} loss 0.5 at 7")}, ids=frozenset({pid})) for pid in ("4711", "12"))
     other = Products({"log": text_content("12 loss 0.5 at 4711")}, ids=frozenset({"12"}))
 
-    assert unlike(a, b) == []
-    assert [one.key for one in unlike(b, other)] == [("log", "line 1, word 5")]
+    assert differing_leaves(a, b) == []
+    assert [one.key for one in differing_leaves(b, other)] == [("log", "line 1, word 5")]
 
 
 @pytest.mark.parametrize(
@@ -119,14 +126,14 @@ def test_what_quotes_random_bytes_names_a_run(name: str, is_id: bool) -> None:
         runs.append(Products({"log": text_content(f"{made} loss 0.5")}, ids=frozenset({drawn[:3].hex()})))
     a, b = runs
 
-    assert bool(unlike(a, b)) is not is_id
-    assert bool(unlike_beside_ids(a, Products(b.files))) is not is_id, "of the other one nobody has heard"
-    assert unlike(a, Products(b.files))
-    assert unlike(Products({"log": text_content("0.25 loss 0.5")}, ids=a.ids), b)
+    assert bool(differing_leaves(a, b)) is not is_id
+    assert bool(differing_beyond_ids(a, Products(b.files))) is not is_id, "of the other one nobody has heard"
+    assert differing_leaves(a, Products(b.files))
+    assert differing_leaves(Products({"log": text_content("0.25 loss 0.5")}, ids=a.ids), b)
 
 
 def test_a_number_beside_an_id_is_no_part_of_it() -> None:
     """Of a run that nobody has heard, too: all but the id has to be the same."""
     heard = Products({"log": text_content("run 646566aa-0.5")}, ids=frozenset({"646566"}))
     for other, is_alike in (("run 96979899-0.5", True), ("run 96979899-0.25", False), ("run 96979899", False)):
-        assert bool(unlike_beside_ids(heard, Products({"log": text_content(other)}))) is not is_alike
+        assert bool(differing_beyond_ids(heard, Products({"log": text_content(other)}))) is not is_alike

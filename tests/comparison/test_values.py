@@ -10,14 +10,14 @@ import torch
 
 from samebits.comparison.values import Distance, distance, distance_of_results
 from samebits.report.places import distance_words
-from samebits.runfolder.tensors import Kept, keep, read_kept, write_tensors
+from samebits.runfolder.tensors import KeptTensor, keep, read_kept, write_tensors
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
-def kept(tensor: torch.Tensor) -> Kept:
+def kept(tensor: torch.Tensor) -> KeptTensor:
     raw = tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
-    return Kept(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw)
+    return KeptTensor(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -103,7 +103,7 @@ def test_the_largest_numbers_stay_finite() -> None:
 def test_elements_are_counted_and_not_bytes(dtype: str) -> None:
     """Of types that have no units, too."""
     width = getattr(torch, dtype).itemsize
-    a, b = (Kept(dtype, (3,), bytes([first] * width + [0] * 2 * width)) for first in (0, 7))
+    a, b = (KeptTensor(dtype, (3,), bytes([first] * width + [0] * 2 * width)) for first in (0, 7))
 
     assert distance(a, b) == Distance(1, 3)
 

@@ -12,7 +12,7 @@ import torch
 
 from samebits.base.errors import UsageError
 from samebits.data import audit
-from samebits.data.lines import SampleTracer
+from samebits.data.line_tracer import SampleTracer
 
 
 class Base(torch.utils.data.Dataset[Any]):

@@ -10,7 +10,7 @@ import torch
 
 from samebits.base.errors import UsageError
 from samebits.data import DataLoader
-from samebits.data.fetching import as_it_is
+from samebits.data.fetching import collate_nothing
 from samebits.data.generators import StepGenerators
 from samebits.data.keys import Key, KeyedDataset, KeyedSampler
 from tests.data.augment import Samples
@@ -48,7 +48,7 @@ def loader_of(workers: int, epoch: int) -> Any:
     dataset = KeyedDataset(DRAWING, torch.utils.data.default_collate, 5)
     sampler = KeyedSampler(torch.utils.data.RandomSampler(dataset.dataset), 5, dataset.dataset)
     sampler.set_epoch(epoch)
-    return torch.utils.data.DataLoader(dataset, 3, sampler=sampler, collate_fn=as_it_is, num_workers=workers)
+    return torch.utils.data.DataLoader(dataset, 3, sampler=sampler, collate_fn=collate_nothing, num_workers=workers)
 
 
 def test_keyed_batches_are_those_of_our_loader() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import samebits
-from samebits.agent.used import what_was_used
+from samebits.agent.process_end import features_used
 from samebits.base.errors import UsageError
 from samebits.factors.catalog import find
 from samebits.factors.context import FactorContext, Setting
@@ -125,8 +125,8 @@ def test_an_older_torch_gets_the_workspace_it_asks_for(
 def test_what_a_program_used_is_asked_of_what_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here; ranks where a launcher says so. A device in use is of `tests/gpu`."""
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    plain = what_was_used()
+    plain = features_used()
     monkeypatch.setenv("WORLD_SIZE", "2")
 
     assert {"cuda", "accelerator", "ranks"}.isdisjoint(plain)
-    assert "ranks" in what_was_used()
+    assert "ranks" in features_used()

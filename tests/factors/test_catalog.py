@@ -78,7 +78,7 @@ def test_a_natural_context_without_listeners_does_nothing(factor: Factor) -> Non
     context = FactorContext(factor.name, Setting())
     factor.apply(context)
 
-    assert context.awaited == []
+    assert context.awaited_modules == []
     assert context.undo.pop_all()._exit_callbacks == type(context.undo._exit_callbacks)()  # type: ignore[attr-defined]
     assert factor.environment(Setting(), 0, {"OMP_NUM_THREADS": "3", "PYTHONHASHSEED": "1"}) == {}
 

@@ -38,7 +38,7 @@ def library() -> Any:
 
 def numbered(mode: Mode = "pinned", variant: int = 1) -> tuple[Any, FactorContext, _Numbers]:
     context = FactorContext(FACTOR.name, Setting(mode, variant=variant))
-    numbers = _Numbers(context, (lambda n: n) if mode == "pinned" else lambda n: context.other(n) >> 2)
+    numbers = _Numbers(context, (lambda n: n) if mode == "pinned" else lambda n: context.derive_varied(n) >> 2)
     made = library()
     numbers.install(made)
     return made, context, numbers

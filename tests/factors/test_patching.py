@@ -154,11 +154,11 @@ def test_a_function_that_was_taken_before_is_found(
 ) -> None:
     """A name of its own in a module of the user's cannot be replaced: it is told, with the file and what it holds."""
     context.replace(module, "add", max)
-    found = context.taken_before()
+    found = context.early_import()
     monkeypatch.delitem(globals(), "add")
 
     assert found == "test_patching.py had imported samebits_test_module.add by name before"
-    assert context.taken_before() == ""
+    assert context.early_import() == ""
 
 
 def test_names_that_come_after_are_fine(context: FactorContext) -> None:
@@ -168,7 +168,7 @@ def test_names_that_come_after_are_fine(context: FactorContext) -> None:
     exec("from time import time_ns", namespace)
 
     assert namespace["time_ns"]() == 3
-    assert context.taken_before() == ""
+    assert context.early_import() == ""
     context.end()
 
 

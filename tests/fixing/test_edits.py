@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.base.errors import PatchError
-from samebits.fixing.edits import Edit, FileChange, NoCureError, Original, lines_of, original, write_all
+from samebits.fixing.edits import Edit, EditableFile, FileChange, NoCureError, editable_file, lines_of, write_all
 
 PLAIN = "x = list(set('ab'))\n"
 
 
-def of(content: bytes) -> Original:
-    return original("/project/train.py", content)
+def of(content: bytes) -> EditableFile:
+    return editable_file("/project/train.py", content)
 
 
 ENCODED = {

@@ -7,27 +7,27 @@ from pathlib import Path
 import pytest
 
 from samebits.base.sites import Site
-from samebits.fixing.cures import Sources, Wanted
-from samebits.fixing.edits import NoCureError, Original, original
+from samebits.fixing.cures import EditableFiles, MendRequest
+from samebits.fixing.edits import EditableFile, NoCureError, editable_file
 from samebits.fixing.patch import WAYS, Draft, patch
 
 SCRIPT = "/project/train.py"
 
 
-def program(*texts: str) -> Sources:
+def program(*texts: str) -> EditableFiles:
     """A script, and modules beside it."""
     names = [SCRIPT, *(f"/project/m{number}.py" for number in range(1, len(texts)))]
-    known = {name: original(name, text.encode()) for name, text in zip(names, texts, strict=True)}
+    known = {name: editable_file(name, text.encode()) for name, text in zip(names, texts, strict=True)}
 
-    def read(path: str) -> Original:
+    def read(path: str) -> EditableFile:
         if path not in known:
             raise NoCureError(f"{path} is an installed package's")
         return known[path]
 
-    return Sources(read, known)
+    return EditableFiles(read, known)
 
 
-def wanted(factor: str, called: str, text: str, mark: str = "# <-") -> Wanted:
+def wanted(factor: str, called: str, text: str, mark: str = "# <-") -> MendRequest:
     """A cause at the marked line of a script, seeded too late or with others at lines with further marks."""
     lines = text.splitlines()
 
@@ -40,7 +40,7 @@ def wanted(factor: str, called: str, text: str, mark: str = "# <-") -> Wanted:
         )
 
     late, early = site("# late"), site("# early")
-    return Wanted(factor, site(mark), called, "", SCRIPT, (), late, (early,) if early else (), 2)
+    return MendRequest(factor, site(mark), called, "", SCRIPT, (), late, (early,) if early else (), 2)
 
 
 def patched(factor: str, called: str, before: str, attempt: int = 0) -> tuple[str, Draft]:
@@ -613,7 +613,7 @@ def test_a_line_that_is_not_the_one_that_ran_is_left_alone() -> None:
 def test_an_installed_package_is_never_changed() -> None:
     """The other cause is mended all the same."""
     text = "x = list(set(labels))  # <-\n"
-    inside = Wanted("file-order", Site("/usr/lib/site-packages/a.py", 3), "os.listdir")
+    inside = MendRequest("file-order", Site("/usr/lib/site-packages/a.py", 3), "os.listdir")
 
     draft = patch([inside, wanted("hash-seed", "", text)], program(text))
 
@@ -641,7 +641,7 @@ def test_what_imports_draw_is_seeded_above_them() -> None:
     draws = Site("/project/m1.py", 2, "<module>", "x = random.random()")
 
     draft = patch(
-        [Wanted("python-rng", draws, "random.random", "", SCRIPT)],
+        [MendRequest("python-rng", draws, "random.random", "", SCRIPT)],
         program(script, "import random\nx = random.random()\n"),
     )
 
@@ -667,10 +667,10 @@ def test_a_way_that_did_not_help_is_followed_by_the_next_one() -> None:
 )
 def test_strange_scripts_can_be_opened(path: Path) -> None:
     """A seed can be put into each of them; every line that they have stays, in its order."""
-    own = original(str(path), path.read_bytes())
-    one = Wanted("torch-rng", Site(own.path, len(own.lines), "f"), script=own.path)
+    own = editable_file(str(path), path.read_bytes())
+    one = MendRequest("torch-rng", Site(own.path, len(own.lines), "f"), script=own.path)
 
-    draft = patch([one], Sources(lambda _: own))
+    draft = patch([one], EditableFiles(lambda _: own))
 
     lines = draft.changes[0].after.splitlines(keepends=True)
     assert draft.mends

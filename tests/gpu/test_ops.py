@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from samebits.accelerators import devices
 from samebits.agent.ops.mode import ROWS_WAITING
-from samebits.agent.used import what_was_used
+from samebits.agent.process_end import features_used
 from samebits.comparison.ops import first_op_divergence
 from samebits.replay.runner import replay
 from samebits.runfolder.folder import RunFolder
@@ -136,8 +136,8 @@ def test_the_device_is_known_to_be_in_use() -> None:
     peak = devices.peak_bytes()
 
     assert devices.kind_in_use() == DEVICE
-    assert "accelerator" in what_was_used()
-    assert ("cuda" in what_was_used()) == (DEVICE != "mps")
+    assert "accelerator" in features_used()
+    assert ("cuda" in features_used()) == (DEVICE != "mps")
     assert peak is not None
     assert peak >= held.nbytes
     assert devices.free_device_bytes()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from samebits.lint.linting import lint
-from samebits.lint.shares import connected, shared_out
+from samebits.lint.parallel import balanced_shares, import_groups
 
 SCRIPT = "import torch\n{imports}\nnet = torch.nn.Linear(2, 2)\nnet(torch.randn(2, 2)).sum().backward()\nsgd.step()\n"
 # A draw is cured by a seed in a file that is imported, however that is written.
@@ -29,18 +29,18 @@ def test_what_imports_another_file_is_read_with_it(imports: str) -> None:
         texts[f"part{number}/train.py"] = SCRIPT.format(imports=imports.format(f"seeds{number}")), ()
         texts[name] = SEEDING, ()
 
-    groups = [*connected(texts)]
+    groups = [*import_groups(texts)]
 
     assert sorted(name for group in groups for name in group) == sorted(texts)
     assert [len(group) for group in groups] == [2] * 6
     assert all(len({Path(name).parts[0] for name in group}) == 1 for group in groups)
-    assert [len(share) for share in shared_out(groups, 3)] == [2, 2, 2]
+    assert [len(share) for share in balanced_shares(groups, 3)] == [2, 2, 2]
 
 
 def test_fewer_groups_than_processes_are_as_many_shares() -> None:
     texts = {f"{name}.py": ("import b\n" if name < "c" else "", ()) for name in "abc"}
 
-    assert sorted(map(str, shared_out(connected(texts), 8))) == sorted(
+    assert sorted(map(str, balanced_shares(import_groups(texts), 8))) == sorted(
         str([{name: texts[name] for name in names}]) for names in (("a.py", "b.py"), ("c.py",))
     )
 

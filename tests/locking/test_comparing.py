@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from samebits.base.errors import DigestError
 from samebits.base.records import to_data
-from samebits.locking.comparing import differing_files, held_against
-from samebits.locking.digests import expected_of, kept_steps
+from samebits.locking.comparing import compare_with_lock, differing_files
+from samebits.locking.digests import kept_steps, locked_of
 from samebits.locking.entries import Locked
 from samebits.locking.toml import toml_text
 from samebits.locking.verdict import LockDivergence
@@ -53,12 +53,12 @@ def recorded(
 
 
 def locked(*recordings: Recording, most_steps: int = 0) -> Locked:
-    return expected_of(recordings, most_steps)
+    return locked_of(recordings, most_steps)
 
 
 def parting(expected: Locked, *recordings: Recording) -> LockDivergence:
     """Where a whole run parts from what is locked; it does."""
-    place = held_against(expected, recordings, is_whole=True).divergence
+    place = compare_with_lock(expected, recordings, is_whole=True).divergence
     assert place is not None
     return place
 
@@ -72,7 +72,7 @@ def test_the_steps_that_are_kept() -> None:
 
 def test_the_same_is_the_same(tmp_path: Path) -> None:
     """And nothing but that: all that follows is held against this twin."""
-    held = held_against(locked(recorded(tmp_path, 40)), [recorded(tmp_path, 40)], is_whole=True)
+    held = compare_with_lock(locked(recorded(tmp_path, 40)), [recorded(tmp_path, 40)], is_whole=True)
 
     assert (held.divergence, held.reaches_end, held.agreed) == (None, True, 40)
 
@@ -83,7 +83,9 @@ def test_one_bit_anywhere_is_found_at_its_step(tmp_path: Path, steps: int, data:
     """In any stream of any step of a short training: the step exactly, the stream where it is kept."""
     step = data.draw(st.integers(0, steps - 1))
     stream = data.draw(st.sampled_from(["batch", "loss", "grad", "param"]))
-    held = held_against(locked(recorded(tmp_path, steps)), [recorded(tmp_path, steps, (step, stream))], is_whole=True)
+    held = compare_with_lock(
+        locked(recorded(tmp_path, steps)), [recorded(tmp_path, steps, (step, stream))], is_whole=True
+    )
     place = held.divergence
 
     assert place is not None
@@ -126,26 +128,28 @@ def test_what_was_cut_off_says_nothing_of_what_it_lacks(tmp_path: Path) -> None:
     wrong = recorded(tmp_path, 5, (3, "grad"), complete=False, has_end=False)
     whole = recorded(tmp_path, 9, complete=False, has_end=False)
 
-    assert held_against(expected, [short], is_whole=False).divergence is None
-    assert not held_against(expected, [short], is_whole=False).reaches_end
-    assert not held_against(expected, [whole], is_whole=False).reaches_end
-    assert held_against(expected, [wrong], is_whole=False).divergence is not None
+    assert compare_with_lock(expected, [short], is_whole=False).divergence is None
+    assert not compare_with_lock(expected, [short], is_whole=False).reaches_end
+    assert not compare_with_lock(expected, [whole], is_whole=False).reaches_end
+    assert compare_with_lock(expected, [wrong], is_whole=False).divergence is not None
 
 
 def test_the_first_steps_alone(tmp_path: Path) -> None:
     """Up to a limit, a run that was stopped there and one that went on are the same; a difference before it counts."""
     expected = locked(recorded(tmp_path, 9, complete=False, has_end=False), most_steps=9)
     for run in (recorded(tmp_path, 9, complete=False, has_end=False), recorded(tmp_path, 30)):
-        assert held_against(expected, [run], True, 9) == held_against(expected, [run], False, 9)
-        assert held_against(expected, [run], True, 9).divergence is None
-    assert held_against(expected, [recorded(tmp_path, 30, (8, "param"))], True, 9).divergence is not None
-    assert held_against(expected, [recorded(tmp_path, 30, (9, "param"))], True, 9).divergence is None
-    assert held_against(expected, [recorded(tmp_path, 7)], True, 9).divergence is not None
+        assert compare_with_lock(expected, [run], True, 9) == compare_with_lock(expected, [run], False, 9)
+        assert compare_with_lock(expected, [run], True, 9).divergence is None
+    assert compare_with_lock(expected, [recorded(tmp_path, 30, (8, "param"))], True, 9).divergence is not None
+    assert compare_with_lock(expected, [recorded(tmp_path, 30, (9, "param"))], True, 9).divergence is None
+    assert compare_with_lock(expected, [recorded(tmp_path, 7)], True, 9).divergence is not None
 
 
 def test_digests_of_two_definitions_are_not_compared(tmp_path: Path) -> None:
     with pytest.raises(DigestError, match="cannot be compared"):
-        held_against(locked(recorded(tmp_path, 3)), [recorded(tmp_path, 3, digest="blake2b, sums 2")], is_whole=True)
+        compare_with_lock(
+            locked(recorded(tmp_path, 3)), [recorded(tmp_path, 3, digest="blake2b, sums 2")], is_whole=True
+        )
 
 
 def test_ranks_and_trainings_come_in_any_order(tmp_path: Path) -> None:
@@ -153,7 +157,7 @@ def test_ranks_and_trainings_come_in_any_order(tmp_path: Path) -> None:
     ranks = [recorded(tmp_path, 9), recorded(tmp_path, 9, rank=1, seed=1)]
     several = [recorded(tmp_path, 5 + seed, seed=seed) for seed in range(3)]
     for own in (ranks, several):
-        assert held_against(locked(*own), own[::-1], is_whole=True).divergence is None
+        assert compare_with_lock(locked(*own), own[::-1], is_whole=True).divergence is None
     place = parting(locked(*ranks), ranks[0], recorded(tmp_path, 9, (6, "grad"), rank=1, seed=1))
     assert (place.step, place.recordings) == (6, (1, 2))
     # The same bits on the other ranks are other bits.

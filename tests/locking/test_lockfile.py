@@ -15,7 +15,7 @@ import pytest
 from samebits.base.errors import LockfileError, NewerLockfileError, StorageError
 from samebits.locking.entries import LockedTensors
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.making import changed
+from samebits.locking.making import with_locked_entry
 from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked, lockfile
@@ -170,8 +170,8 @@ def test_data_are_the_same_however_their_path_is_typed() -> None:
     entry = replace(lockfile().entry("train"), data={"./data//x.npz": "dd"})
     other = replace(entry, data={"data/x.npz": "ee"})
 
-    assert changed(lockfile(), found, entry).entry("train").on.keys() == {HERE.name, ELSEWHERE.name}
-    assert changed(lockfile(), found, other).entry("train").on.keys() == {HERE.name}
+    assert with_locked_entry(lockfile(), found, entry).entry("train").on.keys() == {HERE.name, ELSEWHERE.name}
+    assert with_locked_entry(lockfile(), found, other).entry("train").on.keys() == {HERE.name}
 
 
 def test_environments_are_told_apart_by_what_changes_bits() -> None:
@@ -186,8 +186,8 @@ def test_environments_are_told_apart_by_what_changes_bits() -> None:
     assert HERE.name == replace(HERE, cores="64").name
     assert HERE.name.startswith("cpu-")
     assert accelerated.name.startswith("NVIDIA-H100-80GB-HBM3-")
-    assert found.home_of(replace(HERE, threads="3"), found.environments) is None
-    assert found.home_of(ELSEWHERE, [HERE.name]) is None
+    assert found.matching_name(replace(HERE, threads="3"), found.environments) is None
+    assert found.matching_name(ELSEWHERE, [HERE.name]) is None
 
 
 def test_an_environment_that_knows_more_is_not_shared(path: Path) -> None:

@@ -10,7 +10,7 @@ from samebits.factors.context import Setting
 from samebits.pricing import experiments
 from samebits.pricing.decisions import (
     affordable,
-    cheaper,
+    cheaper_sets,
     fitting,
     is_enough,
     need_time,
@@ -73,12 +73,12 @@ def test_only_what_costs_something_is_left_out() -> None:
     costly = [priced("torch-algorithms", 1.1, 1.2), priced("uninitialized-memory", 1.05, 1.1)]
     free = [priced("clock", 0.99, 1.02), priced("cpu-isa", 1.2, 1.3)]
 
-    found = [candidate.label for candidate in cheaper([whole, *costly, *free])]
+    found = [candidate.label for candidate in cheaper_sets([whole, *costly, *free])]
 
     assert found == [default_set([name]).label for name in ("torch-algorithms", "uninitialized-memory")] + [
         default_set(["torch-algorithms", "uninitialized-memory"]).label
     ]
-    assert cheaper([Price(default_set(), repeats=False), *costly]) == []
+    assert cheaper_sets([Price(default_set(), repeats=False), *costly]) == []
 
 
 @pytest.mark.parametrize(("device_free", "expected"), [(None, 3), (40 * 2**30, 12)])

@@ -24,8 +24,8 @@ from samebits.pricing.prices import (
     ratio_of,
     why_unmeasured,
 )
-from samebits.report.answers import document_of, dumped
-from samebits.report.costs import cost_told
+from samebits.report.answers import document_of, json_text
+from samebits.report.costs import cost_report
 from tests.schemas import assert_valid
 
 
@@ -177,7 +177,7 @@ def test_the_recommendation(measured: Costs, cheapest: Candidate | None, fullest
     """The cheapest that repeats, and the one that pins most where no difference was measured; never a varied one."""
     best, more = measured.recommended, measured.fullest
     document = document_of("cost", measured)
-    text = cost_told(measured).text
+    text = cost_report(measured).text
 
     assert (best and best.candidate) == cheapest
     assert (more and more.candidate) == fullest
@@ -199,7 +199,7 @@ def test_the_headline_says_what_is_known() -> None:
     )
 
     assert [measured.exit_code for measured in answers] == [0, 2, 0, 0]
-    assert [cost_told(measured).text.splitlines()[0] for measured in answers] == [
+    assert [cost_report(measured).text.splitlines()[0] for measured in answers] == [
         "recommended: no pins (reproducible for 20 steps)",
         "not measured: all but torch-algorithms repeats, and what it costs is not known",
         "recommended, of those measured: default set, 1.250 (1.200 to 1.300) of the time",
@@ -211,8 +211,8 @@ def test_what_was_not_measured_stays_out_of_the_figures() -> None:
     """In the text without a ratio and with the reason; in JSON no NaN, no Infinity."""
     measured = costs(UNMEASURED, price(WHOLE, 1.2, 1.3), Price(ALONE, not_measured="there was no time for it"))
     text, document = (
-        cost_told(measured).text,
-        json.loads(dumped(document_of("cost", measured)), parse_constant=pytest.fail),
+        cost_report(measured).text,
+        json.loads(json_text(document_of("cost", measured)), parse_constant=pytest.fail),
     )
     (row,) = (line.split() for line in text.splitlines() if line.startswith("    all but"))
 
@@ -223,12 +223,12 @@ def test_what_was_not_measured_stays_out_of_the_figures() -> None:
     assert document["prices"][0]["not_measured"] == UNMEASURED.not_measured
     assert document["prices"][0]["ratio"] is None
     with pytest.raises(ValueError, match="not JSON compliant"):
-        dumped({"ratio": float("inf")})
+        json_text({"ratio": float("inf")})
 
 
 def test_the_text_says_what_was_measured() -> None:
     """Ratios with intervals, failures with their reason, what does not apply without a figure."""
-    text = cost_told(
+    text = cost_report(
         costs(price(WHOLE, 1.2, 1.3), Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)"))
     ).text
 
@@ -247,9 +247,9 @@ def test_the_text_says_what_was_replaced() -> None:
     told = "put_ (it.py:3, 20 calls)"
     alone = price(ALONE, 1.1, 1.2, replaced=told)
     measured = costs(price(WHOLE, 1.5, 1.6, replaced=told), alone, price(OTHER, 1.0, 1.1))
-    text, document = cost_told(measured).text, document_of("cost", measured)
+    text, document = cost_report(measured).text, document_of("cost", measured)
 
     assert text.count("replaced  in the first 20 steps: put_ (it.py:3, 20 calls)") == 1
     assert "run       samebits run --pin torch-algorithms train.py --lr 3" in text
     assert [one["replaced"] for one in document["prices"]] == [told, told, None]
-    assert "replaced" not in cost_told(costs(price(WHOLE, 1.2, 1.3))).text
+    assert "replaced" not in cost_report(costs(price(WHOLE, 1.2, 1.3))).text

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from samebits.base.sites import Site
-from samebits.fixing.cures import Sources, Wanted
-from samebits.fixing.edits import original
+from samebits.fixing.cures import EditableFiles, MendRequest
+from samebits.fixing.edits import editable_file
 from samebits.fixing.patch import Draft, patch
 from tests.answers import answer_of, samebits
 from tests.quality.patches import LONG, LONGS
@@ -67,15 +67,15 @@ def drafted(planted: Case) -> Draft:
     causes = []
     for factor, file, line in sorted(marked_sites(planted), key=str) or [("cpu-threads", None, None)]:
         if file is None or line is None:
-            causes.append(Wanted(factor, None, script=script, threads=1))
+            causes.append(MendRequest(factor, None, script=script, threads=1))
             continue
         text = (folder / file).read_text(encoding="utf-8").splitlines()[line - 1]
         site = Site(str(folder / file), line, "f" if text.startswith(" ") else "<module>", text.strip())
         called = next((what for word, what in CALLED.items() if word in text), "")
         others = tuple(Site(str(folder / own), at or 0) for name, own, at in marked_sites(planted, COMPANY) if own)
-        causes.append(Wanted(factor, site, called, "", script, others, _late(Path(script), factor)))
+        causes.append(MendRequest(factor, site, called, "", script, others, _late(Path(script), factor)))
     paths = [str(path) for path in folder.glob("*.py")]
-    return patch(causes, Sources(lambda path: original(path, Path(path).read_bytes()), paths))
+    return patch(causes, EditableFiles(lambda path: editable_file(path, Path(path).read_bytes()), paths))
 
 
 def _late(script: Path, factor: str) -> Site | None:

@@ -16,7 +16,7 @@ from samebits.lint.findings import Finding
 from samebits.lint.linting import Linted, Unread
 from samebits.locking.verdict import EntryLocked
 from samebits.pricing.prices import Costs
-from samebits.report.answers import ANSWERS, document_of, dumped, find_answer, read_answer, unanswered
+from samebits.report.answers import ANSWERS, document_of, error_document, find_answer, json_text, read_answer
 from tests.locking.entries import HERE, locked
 from tests.pricing.test_prices import UNMEASURED, WHOLE, costs, price
 from tests.report import test_crossings, test_locks, test_resumes
@@ -103,7 +103,7 @@ def test_a_document_is_its_record(script: Path) -> None:
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
     """With the reason, and in the shape of its answer."""
-    document = unanswered(kind, ERROR)
+    document = error_document(kind, ERROR)
 
     assert_valid(document)
     assert (document["headline"], document["error"]["hint"]) == ("it failed", "fix it")
@@ -113,7 +113,7 @@ def test_what_cannot_begin_is_a_document_too(kind: str) -> None:
 def test_what_is_kept_is_read_again(script: Path, tmp_path: Path) -> None:
     """The kind and the record, of those that have a folder."""
     for kind, record in records(script):
-        (tmp_path / "answer.json").write_text(dumped(document_of(kind, record)))
+        (tmp_path / "answer.json").write_text(json_text(document_of(kind, record)))
         found, again = read_answer(tmp_path)
 
         assert (found, document_of(kind, again)) == (kind, document_of(kind, record))

@@ -15,10 +15,10 @@ import pytest
 
 from samebits.base.errors import UsageError
 from samebits.checking.verdict import CheckVerdict
-from samebits.report.costs import cost_told
+from samebits.report.costs import cost_report
 from samebits.report.page import answer_page
-from samebits.report.rows import Told
-from samebits.report.text import check_told
+from samebits.report.rows import AnswerReport
+from samebits.report.text import check_report
 from tests.pricing.test_prices import CHEAPER, WHOLE, costs, price
 from tests.report.test_page import FOUND, ROWS, check_page
 
@@ -31,13 +31,15 @@ WIDTHS = (1280, 390)
 
 def pages() -> dict[str, str]:
     """A page with every part that pages of checks have, in long and in short, and one of a measurement."""
-    rows = Told("different bits: runs 1 and 3 diverge", (("remedy", "samebits run --pin clock train.py"), *ROWS.rows))
+    rows = AnswerReport(
+        "different bits: runs 1 and 3 diverge", (("remedy", "samebits run --pin clock train.py"), *ROWS.rows)
+    )
     broken = CheckVerdict("undecided", "", Path("/runs"), error=UsageError("nothing was typed", "type something"))
     measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.98, 1.02))
     return {
         "check": check_page(rows, "train.py", manifest={"platform": "Linux"}, experiment=FOUND),
-        "cost": answer_page("cost", measured, cost_told(measured), {}),
-        "error": answer_page("check", broken, check_told(broken), {}),
+        "cost": answer_page("cost", measured, cost_report(measured), {}),
+        "error": answer_page("check", broken, check_report(broken), {}),
     }
 
 

@@ -5,15 +5,15 @@ from html import unescape
 from pathlib import Path
 
 from samebits.against.interpreters import Interpreter, Package
-from samebits.against.operations import Aligned, OpMismatch
+from samebits.against.operations import OpMismatch, Pairing
 from samebits.against.verdict import Across, Crossing
 from samebits.base.errors import UndecidedError
 from samebits.checking.verdict import DivergentRuns, RunRecord
 from samebits.comparison.locate import Divergence
 from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
+from samebits.report.against import against_report, headline
 from samebits.report.answers import document_of
-from samebits.report.crossings import against_told, headline
 from samebits.report.page import answer_page
 from samebits.runfolder.ops import OpKind, OpRow
 from tests.schemas import assert_valid
@@ -28,7 +28,7 @@ RUNS = tuple(
 )
 GIVEN = Replay(Path("/runs/reproduce.py"), (Condition("as recorded", 20, 1, (0,)),), 1, gives_recorded=True)
 OTHER = replace(GIVEN, gives_recorded=False)
-ACROSS = Across(OpMismatch("op", 2, MUL, MUL, ("out",)), Aligned(40, 0, 0), Distance(3, 64, 1, 1e-7), GIVEN, OTHER)
+ACROSS = Across(OpMismatch("op", 2, MUL, MUL, ("out",)), Pairing(40, 0, 0), Distance(3, 64, 1, 1e-7), GIVEN, OTHER)
 DIVERGENT = DivergentRuns(1, 3, Divergence(2, "loss", "0", differing=1, total=1), Distance(1, 1, 2, 1e-7))
 PACKAGES = (Package("torch", "2.13.0", "2.9.1", "operation"), Package("triton", "", "3.5", "required"))
 FOUND = Crossing(
@@ -41,7 +41,7 @@ FOUND = Crossing(
 
 def test_everything_is_told() -> None:
     """The place, the operation with its line, what calling it showed, and packages, those of the operation first."""
-    lines = [" ".join(line.split()) for line in against_told(FOUND).text.splitlines()]
+    lines = [" ".join(line.split()) for line in against_report(FOUND).text.splitlines()]
 
     for line in (
         "different bits: torch 2.13.0 (Python 3.11.7) and torch 2.9.1 (Python 3.11.7) diverge at step 2, in the loss",
@@ -64,14 +64,14 @@ def test_what_was_not_confirmed_is_not_called_so() -> None:
     assert ACROSS.confirmed
     assert not same.confirmed
     assert not failed.confirmed
-    assert "not reproduced: called again on its inputs, both" in against_told(replace(FOUND, across=same)).text
-    assert "not possible there: no such operation" in against_told(replace(FOUND, across=failed)).text
+    assert "not reproduced: called again on its inputs, both" in against_report(replace(FOUND, across=same)).text
+    assert "not possible there: no such operation" in against_report(replace(FOUND, across=failed)).text
 
 
 def test_other_operations_are_named_on_both_sides() -> None:
     """And how far the two programs could be paired."""
     mismatch = OpMismatch("otherwise", 2, MUL, MUL, ("self",), (MUL,), (ADD, MUL))
-    text = against_told(replace(FOUND, across=Across(mismatch, Aligned(38, 1, 2)))).text
+    text = against_report(replace(FOUND, across=Across(mismatch, Pairing(38, 1, 2)))).text
 
     assert "by other operations, with another result" in text
     assert "here: aten::mul.Tensor\n" in text
@@ -87,9 +87,9 @@ def test_documents_and_pages_of_every_kind() -> None:
     for found in (FOUND, same, undecided):
         document = document_of("against", found)
         assert_valid(document)
-        page = answer_page("against", found, against_told(found), {})
+        page = answer_page("against", found, against_report(found), {})
         assert headline(found) in unescape(page)
         assert found.exit_code == {"same": 0, "different": 1, "undecided": 2}[found.kind]
-    assert against_told(same).text.startswith("same bits: torch 2.13.0")
-    assert "agree in losses and parameters, for 5 steps" in against_told(same).text
-    assert against_told(undecided).text.startswith("undecided: under /old/bin/python")
+    assert against_report(same).text.startswith("same bits: torch 2.13.0")
+    assert "agree in losses and parameters, for 5 steps" in against_report(same).text
+    assert against_report(undecided).text.startswith("undecided: under /old/bin/python")

@@ -16,7 +16,7 @@ from samebits.locking.comparing import differences, nearest
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified
 from samebits.report.answers import document_of
 from samebits.report.forms import github, junit, sarif
-from samebits.report.locks import lock_told, verify_told
+from samebits.report.locks import lock_report, verify_report
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked
 from tests.report.test_reports import different, same
@@ -59,7 +59,7 @@ def test_the_first_line_answers(entries: tuple[Verified, ...], kind: str, status
 
     assert_valid(document)
     assert (found.kind, found.exit_code, document["verdict"], document["headline"]) == (kind, status, kind, headline)
-    assert verify_told(found).text.splitlines()[0] == headline
+    assert verify_report(found).text.splitlines()[0] == headline
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_the_first_line_answers(entries: tuple[Verified, ...], kind: str, status
 )
 def test_a_place_is_named_as_exactly_as_it_is_known(place: LockDivergence, words: str) -> None:
     """The stream where the step is locked in full, the step where the one before agrees, else the steps between."""
-    line = verify_told(verification(replace(OTHER, divergences=(place,)))).text.splitlines()[0]
+    line = verify_report(verification(replace(OTHER, divergences=(place,)))).text.splitlines()[0]
 
     assert line == f"different bits: other diverges from samebits.lock {words}"
 
 
 def test_an_answer_says_what_to_look_at() -> None:
     """Which streams, since when, where the code changed, and what to type once it is meant."""
-    told = verify_told(verification(OTHER)).text
+    told = verify_report(verification(OTHER)).text
 
     for line in (
         "  first     at step 8 these differ from what is locked: gradients and parameters",
@@ -105,7 +105,7 @@ def test_an_answer_says_what_to_look_at() -> None:
 @pytest.mark.parametrize(("is_steady", "words"), [(True, "so it repeats"), (False, "it does not repeat"), (None, "")])
 def test_whether_the_other_bits_repeat_is_told(is_steady: bool | None, words: str) -> None:
     """What does not repeat was not changed by the line that is named."""
-    told = verify_told(verification(replace(OTHER, is_steady=is_steady))).text
+    told = verify_report(verification(replace(OTHER, is_steady=is_steady))).text
 
     assert words in told
     assert ("  again     " in told) == (is_steady is not None)
@@ -118,7 +118,7 @@ def test_differences_are_ranked() -> None:
 
     assert [one.name for one in found] == ["cpu-threads", "cpu-isa", "cpu", "python", "cores", "system"]
     assert [one.can_change_bits for one in found] == [True, True, True, True, False, False]
-    told = verify_told(verification(replace(UNKNOWN, differences=found))).text
+    told = verify_report(verification(replace(UNKNOWN, differences=found))).text
     assert "cpu-isa: AVX512 locked, AVX2 here; it can change bits: other vector instructions" in told
     assert "system: Linux 6 locked, Linux 9 here; it cannot change bits" in told
 
@@ -150,7 +150,7 @@ def test_annotations_stand_at_their_lines() -> None:
     assert commands[1].startswith("::warning title=samebits verify%3A unknown::unknown here: new was never locked")
     assert "cpu-threads: 2 locked, 1 here" in commands[1]
     assert commands[2].startswith("::error title=samebits verify%3A undecided::undecided: gone: ")
-    assert verify_told(verification(SAME)).text in github.answer("verify", verification(SAME))
+    assert verify_report(verification(SAME)).text in github.answer("verify", verification(SAME))
     assert github.failure("verify", LockfileError("100% bad\nlines", "mend")).count("\n") == 0
 
 
@@ -194,11 +194,12 @@ def test_locking_says_what_it_did() -> None:
     """What was locked, how it is known to repeat, and where it parts from what was there."""
     found = EntryLocked("train", "train.py", Path("samebits.lock"), "locked", HERE, HERE.name, locked(), is_new=False)
     assert_valid(document_of("lock", found))
-    assert lock_told(found).text.startswith("locked: train in samebits.lock, 9 steps\n")
-    assert ", after a check" in lock_told(found).text
-    assert "diverges from what was locked at step 8, in the gradients" in lock_told(replace(found, changed=PLACE)).text
+    assert lock_report(found).text.startswith("locked: train in samebits.lock, 9 steps\n")
+    assert ", after a check" in lock_report(found).text
+    moved = lock_report(replace(found, changed=PLACE)).text
+    assert "diverges from what was locked at step 8, in the gradients" in moved
     refused = replace(found, kind="undecided", locked=None, error=LockfileError("no", "yes"), environment=Environment())
-    assert (refused.exit_code, lock_told(refused).text.splitlines()[0]) == (2, "not locked: no")
+    assert (refused.exit_code, lock_report(refused).text.splitlines()[0]) == (2, "not locked: no")
     assert_valid(document_of("lock", refused))
 
 

@@ -13,7 +13,7 @@ from samebits.comparison.values import Distance
 from samebits.replay.runner import Condition, Replay
 from samebits.report.answers import document_of
 from samebits.report.causes import advice
-from samebits.report.text import check_told
+from samebits.report.text import check_report
 from samebits.runfolder.ops import OpKind, OpRow, Producer
 from tests.schemas import assert_valid
 
@@ -43,7 +43,7 @@ def told(place: OpDivergence, producer: Producer | None = None, **more: Any) -> 
 
 def lines(verdict: CheckVerdict) -> list[str]:
     assert_valid(document_of("check", verdict))
-    return check_told(verdict).text.splitlines()
+    return check_report(verdict).text.splitlines()
 
 
 def racy() -> Replay:

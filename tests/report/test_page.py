@@ -21,10 +21,10 @@ from samebits.cli.options import keep_answer
 from samebits.comparison.locate import Divergence
 from samebits.pricing.prices import Costs
 from samebits.report.answers import read_answer
-from samebits.report.costs import cost_told
+from samebits.report.costs import cost_report
 from samebits.report.experiment import Experiment, experiment_in, experiment_text
 from samebits.report.page import answer_page
-from samebits.report.rows import Told
+from samebits.report.rows import AnswerReport
 from samebits.runfolder.folder import last_two_in, newest_in
 from samebits.runfolder.steps import Column, Writer
 from tests.cli.typed import typed
@@ -142,7 +142,7 @@ CAUSE = Cause("clock", Site("x.py", 3), True, EVIL, SURE, source=f"x = '{EVIL}'"
 CHECK = CheckVerdict("different", EVIL, Path("/runs"), divergent=DIVERGENT, causes=(CAUSE,))
 
 
-def check_page(told: Told, command: str = EVIL, **given: Any) -> str:
+def check_page(told: AnswerReport, command: str = EVIL, **given: Any) -> str:
     """The page of a check in which runs 1 and 2 diverge, with such rows."""
     return answer_page("check", replace(CHECK, command=command), told, **{"manifest": {}, **given})
 
@@ -154,7 +154,7 @@ def run(number: int, *pinned: str, varied: tuple[str, ...] = (), steps: int = 3)
 RUNS = (run(1), run(2, "clock", steps=2), run(3, "clock", varied=("hash-seed",)))
 LOSSES = {1: [(0, 3.0), (1, 2.0), (2, 1.0)], 3: [(0, 3.0), (1, 2.5), (2, float("nan"))]}
 FOUND = Experiment(("clock", "hash-seed"), RUNS, {1: "a", 2: "a", 3: "b"}, LOSSES)
-ROWS = Told(
+ROWS = AnswerReport(
     "different bits",
     (
         ("cause", f"clock: {EVIL}"),
@@ -253,7 +253,7 @@ def test_a_page_without_runs_or_answer() -> None:
     """What could not even begin has a page, too."""
     error = UsageError("nothing was typed", "type something")
     for found in (CheckVerdict("undecided", "", Path("/runs"), error=error), Costs("", Path("/runs"), error=error)):
-        page = assert_self_contained(answer_page("check", found, Told("undecided"), {}))
+        page = assert_self_contained(answer_page("check", found, AnswerReport("undecided"), {}))
         assert "nothing was typed" in page.text
         assert "type something" in page.text
 
@@ -263,7 +263,7 @@ def test_the_page_of_a_measurement() -> None:
     few = "2 pairs of blocks were timed, and an interval needs 6"
     unpriced = replace(price(ALONE, 1, 1), ratio=None, not_measured=few)
     measured = costs(price(WHOLE, 1.2, 1.3), price(CHEAPER, 0.98, 1.02), unpriced)
-    text = answer_page("cost", measured, cost_told(measured), {})
+    text = answer_page("cost", measured, cost_report(measured), {})
     page = assert_self_contained(text)
 
     assert text.count('class="bar"') == 2

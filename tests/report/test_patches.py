@@ -8,7 +8,7 @@ from samebits.checking.verdict import CheckVerdict, DivergentRuns, Patch, Remedy
 from samebits.comparison.locate import Divergence
 from samebits.fixing.patch import Mend, Unmended
 from samebits.report.patches import patch_rows
-from samebits.report.text import check_told
+from samebits.report.text import check_report
 
 SITE = Site("/project/train.py", 7, "main", "x = os.listdir('.')")
 MEND = Mend("file-order", SITE, "sorts the listing", "classes may get other numbers")
@@ -69,6 +69,6 @@ def test_a_patch_that_is_proven_stands_for_what_would_be_said() -> None:
     apart = DivergentRuns(1, 2, Divergence(0, "grad"))
     found = replace(verdict(Patch(proven=True)), remedy=remedy, divergent=apart)
 
-    assert "use a counter" not in check_told(found).text
+    assert "use a counter" not in check_report(found).text
     for other in (None, Patch(proven=False), Patch(proven=True, cannot=(LEFT,))):
-        assert "use a counter" in check_told(replace(found, patch=other)).text
+        assert "use a counter" in check_report(replace(found, patch=other)).text

@@ -11,7 +11,7 @@ from samebits.checking import plan as plans
 from samebits.checking.plan import CheckRequest
 from samebits.launch.command import Command
 from samebits.launch.process import Outcome
-from samebits.report.progress import _Board, how_far
+from samebits.report.progress import _Board, progress_words
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.steps import Column, Writer
 
@@ -29,7 +29,7 @@ PINNED = plans.pinned_run(REQUEST, ["clock", "torch-rng", "torch-algorithms"], 3
     ],
 )
 def test_how_far_a_run_is(step: int | None, last: int | None, said: str) -> None:
-    assert how_far(step, last, 12.0) == said
+    assert progress_words(step, last, 12.0) == said
 
 
 class Screen:

@@ -26,11 +26,11 @@ from samebits.factors.pinning import settings_for, status
 from samebits.launch.command import Command
 from samebits.locking.verdict import EntryLocked
 from samebits.report.answers import document_of
-from samebits.report.causes import confirmed, remedy_state
-from samebits.report.diffs import diff_told
-from samebits.report.locks import lock_told
-from samebits.report.rows import Told, code
-from samebits.report.text import check_told, factors_told, plan_text, remedy_command, so_far_text
+from samebits.report.causes import confirmation_row, remedy_state
+from samebits.report.diffs import diff_report
+from samebits.report.locks import lock_report
+from samebits.report.rows import AnswerReport, source_row
+from samebits.report.text import check_report, factors_report, plan_text, remedy_command, so_far_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 
@@ -89,7 +89,7 @@ def different(script: Path) -> CheckVerdict:
 
 def test_same_bits_are_said_in_the_first_line() -> None:
     """How many runs, how many steps, what was varied, what was not seen."""
-    assert check_told(same()).text.splitlines() == [
+    assert check_report(same()).text.splitlines() == [
         "same bits: 3 runs of 180 steps agree in losses, gradients, parameters and the final state",
         "  varied    clock",
         "  rests on  3 runs would catch a cause affecting ≥63 % of runs (95 % confidence); --runs 59 for ≥5 %",
@@ -100,7 +100,7 @@ def test_same_bits_are_said_in_the_first_line() -> None:
 
 def test_different_bits_name_place_cause_and_remedy(script: Path) -> None:
     """The whole answer, golden."""
-    assert check_told(different(script)).text.splitlines() == [
+    assert check_report(different(script)).text.splitlines() == [
         "different bits: runs 1 and 2 diverge at step 0, in the initial state",
         "  first     weight: 2 of 4 tensors differ",
         "  cause     torch-rng: drawn before it was seeded, train.py:2",
@@ -126,7 +126,7 @@ def test_lines_of_one_factor_are_told_together(script: Path) -> None:
     listings = tuple(f"sort the listing at train.py:{line}: sorted(...)" for line in (2, 3, 31))
     remedy = replace(found.remedy, code=(*listings, "call samebits.pin(seed=0) before line 2"))
 
-    rows = check_told(replace(found, causes=tuple(causes), remedy=remedy)).text.splitlines()
+    rows = check_report(replace(found, causes=tuple(causes), remedy=remedy)).text.splitlines()
 
     assert [row[2:12].strip() for row in rows if row[2:12].strip() in ("cause", "confirmed", "fix")] == [
         *("cause", "cause", "cause", "confirmed", "fix", "fix"),
@@ -148,7 +148,9 @@ def test_what_is_said_meanwhile_names_every_line_that_it_may_be(script: Path) ->
 
 def test_a_row_without_a_text_is_none() -> None:
     """In the whole answer, in its first lines and as data; a line of code that is not known is none, either."""
-    told = Told("different bits", [("first", ""), code(""), ("cause", "clock"), code("time.time()"), ("latent", "")])
+    told = AnswerReport(
+        "different bits", [("first", ""), source_row(""), ("cause", "clock"), source_row("time.time()"), ("latent", "")]
+    )
 
     assert told.all_rows == [("cause", "clock"), ("", "    time.time()")]
     assert told.text == told.brief == "different bits\n  cause     clock\n                time.time()"
@@ -158,7 +160,7 @@ def test_the_first_answer_fits_ten_lines(script: Path) -> None:
     """Where, why with its line, by which figures, what helps, what to do next; one cause leaves room for its code."""
     found = different(script)
     one = replace(found, causes=found.causes[1:], not_observed=())
-    brief, short = check_told(found).brief.splitlines(), check_told(one).brief.splitlines()
+    brief, short = check_report(found).brief.splitlines(), check_report(one).brief.splitlines()
 
     assert [line[2:12].strip() or line.strip()[:8] for line in brief[1:]] == [
         *("cause", "confirmed", "cause", "confirmed", "remedy", "verified", "fix", "not seen", "next"),
@@ -167,18 +169,18 @@ def test_the_first_answer_fits_ten_lines(script: Path) -> None:
         *("first", "cause", "for name", "confirmed", "latent", "remedy", "verified", "fix", "next"),
     ]
     assert [line for line in brief + short if len(line) > 80] == []
-    many = check_told(replace(found, causes=found.causes * 9)).brief.splitlines()
+    many = check_report(replace(found, causes=found.causes * 9)).brief.splitlines()
     assert sum("cause" in line for line in many) == 18
     assert sum(line.startswith("  fix") for line in many) == 1  # what to change is never left out
     doubtful = replace(found.causes[0], evidence=replace(found.causes[0].evidence, chance=0.4))
-    labels = [label for label, _ in check_told(replace(found, causes=(doubtful,))).rows]
+    labels = [label for label, _ in check_report(replace(found, causes=(doubtful,))).rows]
     assert ("suspected" in labels, "try" in labels, "fix" in labels) == (True, True, False)
 
 
 def test_what_the_first_run_could_not_find_is_no_experiment(script: Path) -> None:
     """No run was in a fresh folder, and none in what another one left: the first was merely the first."""
     own = replace(different(script).causes[0], factor="files-left-behind", called="outside")
-    _, text = confirmed(replace(own, evidence=Evidence((2, 3), (1,), 1, 1.0, 0.01)))
+    _, text = confirmation_row(replace(own, evidence=Evidence((2, 3), (1,), 1, 1.0, 0.01)))
 
     assert text == "later runs 2/2 identical, the first one differs; too few runs to be sure"
 
@@ -193,7 +195,7 @@ def test_what_the_first_run_could_not_find_is_no_experiment(script: Path) -> Non
 )
 def test_how_sure_an_accusation_is(script: Path, chance: float, words: str) -> None:
     cause = different(script).causes[0]
-    _, text = confirmed(replace(cause, evidence=replace(cause.evidence, chance=chance)))
+    _, text = confirmation_row(replace(cause, evidence=replace(cause.evidence, chance=chance)))
     assert text.endswith(words)
 
 
@@ -201,7 +203,7 @@ def test_a_seed_that_comes_too_late_is_told_with_its_line(script: Path) -> None:
     """Of a generator, and of hashes, for which nothing within the script is early enough."""
     causes = tuple(replace(cause, seeded_late=Site(str(script), 1)) for cause in different(script).causes)
     hashes = replace(causes[0], factor="hash-seed")
-    lines = check_told(replace(different(script), causes=(causes[0], hashes))).text.splitlines()
+    lines = check_report(replace(different(script), causes=(causes[0], hashes))).text.splitlines()
 
     assert "  seeded    too late, at train.py:1" in lines
     assert "  seeded    too late, at train.py:1, after the interpreter's start" in lines
@@ -214,7 +216,7 @@ def test_an_unknown_cause_is_admitted(script: Path) -> None:
     )
     verdict = replace(different(script), causes=(), remedy=None, unknown=unknown)
 
-    text = check_told(verdict).text
+    text = check_report(verdict).text
 
     assert "unknown: with everything pinned that can be, runs 3 and 4 diverge at step 5, in the gradients" in text
     assert "3 of 64 elements differ, by at most 1 ULP" in text
@@ -226,7 +228,7 @@ def test_what_reading_finds_is_looked_at_first(script: Path) -> None:
     place = DivergentRuns(3, 4, Divergence(0, "init", "fc.weight", differing=1, total=4))
     unknown = Unknown(place, True, read=("train.py:3, which leaves some of it unwritten (SB408)",))
 
-    shown = check_told(replace(different(script), causes=(), remedy=None, unknown=unknown)).brief
+    shown = check_report(replace(different(script), causes=(), remedy=None, unknown=unknown)).brief
 
     assert "  next      look at train.py:3, which leaves some of it unwritten (SB408)\n" in shown
     assert "look for what no pin holds" not in shown
@@ -240,7 +242,7 @@ def test_command_lines_that_differ_are_told_with_the_seeds(script: Path) -> None
     notes = ("a note", "another note", "one more")
     unknown = Unknown(place, True, seeds=seeds, apart=apart)
 
-    shown = check_told(replace(different(script), causes=(), remedy=None, unknown=unknown, notes=notes)).brief
+    shown = check_report(replace(different(script), causes=(), remedy=None, unknown=unknown, notes=notes)).brief
 
     assert [line.strip() for line in shown.splitlines() if "--seed" in line] == [f"differs   {one}" for one in apart]
 
@@ -263,7 +265,7 @@ def test_the_remedy_repeats_the_pins_of_the_check(script: Path) -> None:
     verdict = replace(different(script), pinned=("cpu-threads",), options=options)
     own = "--pin torch-rng --pin file-order --pin cpu-threads=2"
 
-    assert f"samebits run {own} --seed 7 train.py" in check_told(verdict).text
+    assert f"samebits run {own} --seed 7 train.py" in check_report(verdict).text
     assert remedy_command(replace(verdict, options=())) == f"samebits run {own.removesuffix('=2')} train.py"
     # Alone, all that is pinned by default needs no name; a value does.
     assert verdict.remedy is not None
@@ -272,7 +274,7 @@ def test_the_remedy_repeats_the_pins_of_the_check(script: Path) -> None:
     assert "--pin cpu-threads=2 --pin" in remedy_command(replace(default, options=options))
     found = EntryLocked("train", "train.py", Path("samebits.lock"), "different", check=verdict)
     lock = "samebits lock --pin cpu-threads=2 --pin torch-rng --pin file-order --seed 7 --max-steps 5 train.py"
-    assert lock in lock_told(found).text
+    assert lock in lock_report(found).text
 
 
 def test_diff_says_by_how_much_and_which_generators_moved() -> None:
@@ -281,7 +283,7 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
 
     compared = RunComparison(place, None, ("init", "grad"), trained=Divergence(7, "grad"))
 
-    assert diff_told(Diff(Path("/a"), Path("/b"), compared, Distance(5, 64, 1, 1e-7))).text.splitlines() == [
+    assert diff_report(Diff(Path("/a"), Path("/b"), compared, Distance(5, 64, 1, 1e-7))).text.splitlines() == [
         "different bits: the runs diverge at step 7, in the data",
         "  first     batch 0[0]: 1 of 2 tensors differ",
         "  by        5 of 64 elements differ, by at most 1 ULP, relative 1e-07",
@@ -290,7 +292,7 @@ def test_diff_says_by_how_much_and_which_generators_moved() -> None:
         "  runs      /a and /b",
     ]
     same_bits = RunComparison(None, None, ("loss", "end"), steps=10)
-    assert diff_told(Diff(Path("/a"), Path("/b"), same_bits)).text == (
+    assert diff_report(Diff(Path("/a"), Path("/b"), same_bits)).text == (
         "same bits: 10 steps agree in losses and the final state"
     )
 
@@ -309,23 +311,23 @@ def test_what_else_happened_is_told_apart_from_what_was_trained() -> None:
     compared = RunComparison(place, None, streams, steps=60)
     a_and_b = Diff(Path("/a"), Path("/b"), compared)
 
-    assert check_told(found).text.splitlines()[:3] == [
+    assert check_report(found).text.splitlines()[:3] == [
         "same bits in what was trained: 3 runs of 60 steps agree in gradients and the final state",
         "  besides   runs 1 and 4 diverge at step 7, in the data",
         "  first     batch 1: only the second run has it",
     ]
-    assert check_told(replace(found, kind="different")).text.splitlines()[:2] == [
+    assert check_report(replace(found, kind="different")).text.splitlines()[:2] == [
         "different bits: runs 1 and 4 diverge at step 7, in the data",
         "  trained   3 runs of 60 steps agree in gradients and the final state",
     ]
-    assert "  trained   diverges at step 9, in the gradients" in check_told(other).text.splitlines()
+    assert "  trained   diverges at step 9, in the gradients" in check_report(other).text.splitlines()
     assert [one.exit_code for one in (found, replace(found, kind="different"), other)] == [0, 1, 1]
     assert [document_of("check", one)["training"] for one in (found, other)] == ["same", "different"]
-    assert diff_told(a_and_b).text.splitlines()[:2] == [
+    assert diff_report(a_and_b).text.splitlines()[:2] == [
         "same bits in what was trained: 60 steps agree in gradients and the final state",
         "  besides   the runs diverge at step 7, in the data",
     ]
-    assert diff_told(replace(a_and_b, strict=True)).text.startswith(
+    assert diff_report(replace(a_and_b, strict=True)).text.startswith(
         "different bits: the runs diverge at step 7, in the data"
     )
     assert not replace(a_and_b, comparison=replace(compared, trained=Divergence(9, "grad"))).same
@@ -348,7 +350,7 @@ def test_a_dry_run_prints_the_plan() -> None:
 def test_every_factor_is_listed_with_its_reason() -> None:
     """`samebits factors`: the name, what is in effect, and why it matters."""
     found = status()
-    text = factors_told(found).text
+    text = factors_report(found).text
 
     for factor in found:
         assert factor.name in text

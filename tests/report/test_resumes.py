@@ -11,7 +11,7 @@ from samebits.base.sites import Site
 from samebits.comparison.locate import Divergence
 from samebits.report.answers import document_of
 from samebits.report.page import answer_page
-from samebits.report.resumes import REMEDIES, resume_told
+from samebits.report.resumes import REMEDIES, resume_report
 from samebits.resuming.verdict import Missing, Resumption, SavedCheckpoint, State, Trial
 from samebits.runfolder.notes import Lacks
 from tests.schemas import assert_valid
@@ -71,12 +71,12 @@ def test_the_first_line_answers(trials: tuple[Trial, ...], kind: str, status: in
 
     assert_valid(document)
     assert (found.kind, found.exit_code, document["verdict"], document["headline"]) == (kind, status, kind, headline)
-    assert kind == "undecided" or resume_told(found).text.splitlines()[0] == headline
+    assert kind == "undecided" or resume_report(found).text.splitlines()[0] == headline
 
 
 def test_a_missing_state_comes_with_its_lines_and_its_cure() -> None:
     """What is missing, whether that was confirmed, what to change, and where it was saved and loaded."""
-    text = resume_told(resumption(WRONG)).text
+    text = resume_report(resumption(WRONG)).text
 
     for line in (
         "  first     fc.weight: 2 of 4 tensors differ",
@@ -95,7 +95,7 @@ def test_what_an_answer_rests_on_and_what_is_not_known_is_said() -> None:
     """Each kill with its files and their steps; where nobody knows what is missing, what was tried and what to do."""
     unknown = replace(WRONG, missing=(), lacks=(Lacks("best", "counter", "0.9", "inf"),))
     ended = replace(RIGHT, loaded=(("best.pt", 5), ("last.pt", 10)), is_to_the_end=True)
-    text = resume_told(resumption(ended, unknown)).text
+    text = resume_report(resumption(ended, unknown)).text
 
     assert (
         "killed after step 12, loaded best.pt of 5 steps, last.pt of 10 steps: 30 steps compared, and what was" in text
@@ -109,7 +109,7 @@ def test_what_an_answer_rests_on_and_what_is_not_known_is_said() -> None:
 def test_the_page_shows_the_same() -> None:
     """Every trial, what is missing, and lines of the code only where they may be shown."""
     found = resumption(RIGHT, WRONG, FAILED)
-    page, bare = (answer_page("resume", found, resume_told(found), {}, sources=shown) for shown in (True, False))
+    page, bare = (answer_page("resume", found, resume_report(found), {}, sources=shown) for shown in (True, False))
 
     for words in ("killed after step 12", "killed after step 22", "fc.weight.exp_avg differs", "not judged"):
         assert words in page

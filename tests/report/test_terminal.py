@@ -18,11 +18,11 @@ from samebits.comparison.values import Distance
 from samebits.factors.base import Observation
 from samebits.factors.catalog import find
 from samebits.factors.pinning import FactorStatus, Status
-from samebits.report.costs import cost_told
-from samebits.report.diffs import diff_told
+from samebits.report.costs import cost_report
+from samebits.report.diffs import diff_report
 from samebits.report.rows import INDENT
-from samebits.report.terminal import drawn
-from samebits.report.text import factors_told
+from samebits.report.terminal import draw_answer
+from samebits.report.text import factors_report
 from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,12 +45,12 @@ def tours() -> dict[str, str]:
     by = Distance(3, 65536, 2, 1.5e-7)
     killed = (Incomplete(Path("runs/b/recording.sqlite"), 90),)
     found = RunComparison(place, None, ("init", "batch", "loss", "grad", "param"), steps=100, trained=place)
-    compared = diff_told(Diff(Path("runs/a"), Path("runs/b"), found, by, killed)).text
+    compared = diff_report(Diff(Path("runs/a"), Path("runs/b"), found, by, killed)).text
     return {
         **texts,
-        "cost": cost_told(measured).text,
+        "cost": cost_report(measured).text,
         "diff": compared,
-        "factors": factors_told(Status(tuple(seen()))).text,
+        "factors": factors_report(Status(tuple(seen()))).text,
     }
 
 
@@ -75,7 +75,7 @@ FIXED = ("cost", "diff", "factors")
 
 @pytest.mark.parametrize("name", FIXED)
 def test_golden_files(name: str) -> None:
-    assert drawn(tours()[name], 80) + "\n" == (GOLDEN / f"{name}-80.txt").read_text()
+    assert draw_answer(tours()[name], 80) + "\n" == (GOLDEN / f"{name}-80.txt").read_text()
 
 
 @pytest.mark.parametrize("name", tours())
@@ -83,19 +83,21 @@ def test_nothing_is_added_or_shortened(name: str) -> None:
     """Word for word the plain text; wide enough, line for line; lines fit unless one word alone does not."""
     text = tours()[name]
     for width, colour in itertools.product((80, 120), (True, False)):
-        shown = COLOURS.sub("", drawn(text, width, colour))
+        shown = COLOURS.sub("", draw_answer(text, width, colour))
 
         assert shown.split() == text.split()
-        assert COLOURS.sub("", drawn(text, 1000, colour)) == "\n".join(line.rstrip() for line in text.splitlines())
+        assert COLOURS.sub("", draw_answer(text, 1000, colour)) == "\n".join(
+            line.rstrip() for line in text.splitlines()
+        )
         for line in shown.splitlines():
             assert len(line) <= width or " " not in line[INDENT:].strip()
-        assert ("\x1b" in drawn(text, width, colour)) == colour
+        assert ("\x1b" in draw_answer(text, width, colour)) == colour
 
 
 @pytest.mark.parametrize("label", ["not seen", "cause", "*"])
 def test_a_label_is_coloured_whole(label: str) -> None:
     """Also one of two words, and not the first one alone."""
-    shown = drawn(f"same bits\n  {label:<10}no loss was recorded", 80)
+    shown = draw_answer(f"same bits\n  {label:<10}no loss was recorded", 80)
 
     assert f"\x1b[36m{label}\x1b[0m" in shown
 
@@ -118,4 +120,4 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 if __name__ == "__main__":
     for one in FIXED:
-        (GOLDEN / f"{one}-80.txt").write_text(drawn(tours()[one], 80) + "\n")
+        (GOLDEN / f"{one}-80.txt").write_text(draw_answer(tours()[one], 80) + "\n")

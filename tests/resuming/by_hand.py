@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from samebits.resuming.tracks import Side, Start, Track, start_of
+from samebits.resuming.tracks import RankPair, RankTrack, Start, start_of
 from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.steps import Column, Recording, Writer
 
@@ -52,7 +52,7 @@ def rows(first: int, last: int, change: Change = lambda row, columns: None) -> l
     return found
 
 
-def track(folder: Path, content: Sequence[Row], rank: int = 0, end: Row | None = None) -> Track:
+def track(folder: Path, content: Sequence[Row], rank: int = 0, end: Row | None = None) -> RankTrack:
     """The rows as a recording, which is complete where it has an `end`."""
     folder.mkdir(parents=True, exist_ok=True)
     writer = Writer(folder, rank)
@@ -60,7 +60,7 @@ def track(folder: Path, content: Sequence[Row], rank: int = 0, end: Row | None =
         columns = {name: Column(tuple(own), [*own.values()]) for name, own in row.items()}
         writer.write(step, "step" if step < len(content) else "end", columns)
     writer.close(complete=end is not None)
-    return Track(Recording(writer.path))
+    return RankTrack(Recording(writer.path))
 
 
 def fetched(first: int, last: int, at: Mapping[int, int] | None = None, **more: bool | int) -> list[BatchFetched]:
@@ -81,10 +81,10 @@ def side(
     of_a: Change = lambda row, columns: None,
     a_fetched: Sequence[BatchFetched] = (),
     b_fetched: Sequence[BatchFetched] = (),
-) -> Side:
+) -> RankPair:
     """A training that was saved after 12 steps and resumed, beside the uninterrupted one; `change` is what is wrong."""
     a = track(folder / "a", rows(0, STEPS, of_a), rank)
     b = track(folder / "b", rows(SAVED, STEPS, change), rank)
     start: Start = start_of(a, b, SAVED, SAVED + 3)
     known = list(a_fetched) or fetched(0, STEPS)
-    return Side(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS))
+    return RankPair(a, b, start, {}, known, list(b_fetched) or fetched(SAVED, STEPS))

@@ -8,35 +8,41 @@ from typing import Any
 
 import pytest
 
-from samebits.resuming.beside import Beside, Recorded
-from samebits.resuming.experiments import _Resumed
-from samebits.resuming.missing import in_one_object, likely, not_resumed, suspected, told
-from samebits.resuming.tracks import Side, earliest_difference, start_of
+from samebits.resuming.experiments import _ResumeTrial
+from samebits.resuming.missing import (
+    differences_clause,
+    grouped_by_object,
+    not_resumed,
+    states_by_likelihood,
+    suspected,
+)
+from samebits.resuming.resume_comparison import Recorded, ResumeComparison
+from samebits.resuming.tracks import RankPair, earliest_difference, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
-from samebits.runfolder.spec import Restored
+from samebits.runfolder.spec import Restoration
 from tests.resuming.by_hand import SAVED, STEPS, Change, Row, begun_after, digest, fetched, row_of, rows, side, track
 
 
-def found(one: Side, *others: Side) -> list[Missing]:
+def found(one: RankPair, *others: RankPair) -> list[Missing]:
     """What is missing, by the earliest place at which ranks differ."""
     sides = {own.a.rank: own for own in (one, *others)}
     first = earliest_difference([*sides.values()])
     return [] if first is None else suspected(*first, sides)
 
 
-def states(one: Side, *others: Side) -> list[str]:
+def states(one: RankPair, *others: RankPair) -> list[str]:
     return [missing.state for missing in found(one, *others)]
 
 
-def beside(one: Side, is_aside: bool = False) -> Beside:
-    return Beside([one], Restored(""), SavedCheckpoint(), True, [], is_aside=is_aside)
+def beside(one: RankPair, is_aside: bool = False) -> ResumeComparison:
+    return ResumeComparison([one], Restoration(""), SavedCheckpoint(), True, [], is_aside=is_aside)
 
 
-def resumed_as(looked: Beside, folder: Path) -> _Resumed:
+def resumed_as(looked: ResumeComparison, folder: Path) -> _ResumeTrial:
     """A training of which nothing is known but that; no run can be made."""
-    resumed = _Resumed(None, None, None, Recorded(SimpleNamespace(path=folder)))  # type: ignore[arg-type]
-    resumed.looked = looked
+    resumed = _ResumeTrial(None, None, None, Recorded(SimpleNamespace(path=folder)))  # type: ignore[arg-type]
+    resumed.best_comparison = looked
     return resumed
 
 
@@ -84,12 +90,12 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
 ) -> None:
     """Whatever differs first where it is loaded, and nothing that is given back explains it: the file is torn."""
 
-    def helps(_: _Resumed, restored: object, what: str, *__: object) -> bool:
+    def helps(_: _ResumeTrial, restored: object, what: str, *__: object) -> bool:
         # Its parameters are of later steps, so the data of these would fit them.
         assert not (is_aside and what == "position")
         return False
 
-    monkeypatch.setattr(_Resumed, "_helps", helps)
+    monkeypatch.setattr(_ResumeTrial, "_helps", helps)
     data = fetched(SAVED, STEPS, {row: SAVED + row - 4 for row in range(STEPS)})
     looked = beside(side(tmp_path, change, b_fetched=data), is_aside=is_aside)
     missing = resumed_as(looked, tmp_path).missing()
@@ -104,9 +110,9 @@ def test_generators_that_changed_nothing_are_not_suspected(
     tmp_path: Path, is_tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where they stand follows from something else; they are where they could not be given back."""
-    monkeypatch.setattr(_Resumed, "_helps", lambda *_: False)
+    monkeypatch.setattr(_ResumeTrial, "_helps", lambda *_: False)
     if not is_tried:
-        monkeypatch.setattr(Beside, "to_give_back", lambda *_: None)
+        monkeypatch.setattr(ResumeComparison, "to_give_back", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
     missing = resumed_as(beside(one), tmp_path).missing()
 
@@ -122,11 +128,11 @@ def test_a_loaders_own_generator_is_no_epoch(tmp_path: Path, is_cured: bool, mon
         for name, own, came in (("wrong", change, {0: SAVED - 8}), ("right", lambda *_: None, {}))
     )
 
-    def helps(resumed: _Resumed, *_: object) -> bool:
-        resumed.looked = beside(right if is_cured else wrong)
+    def helps(resumed: _ResumeTrial, *_: object) -> bool:
+        resumed.best_comparison = beside(right if is_cured else wrong)
         return is_cured
 
-    monkeypatch.setattr(_Resumed, "_helps", helps)
+    monkeypatch.setattr(_ResumeTrial, "_helps", helps)
     missing = resumed_as(beside(wrong), tmp_path).missing()
 
     assert [(one.state, one.confirmed) for one in missing] == [("order", True) if is_cured else ("epoch", False)]
@@ -155,8 +161,8 @@ def test_what_is_saved_once_at_the_end_counts(tmp_path: Path) -> None:
         track(tmp_path / f"b{value}", rows(SAVED, STEPS), end={"artifact": {"0.average": value}}) for value in (1, 2)
     )
 
-    assert Side(a, same, start_of(a, same, SAVED, SAVED + 3)).first() is None
-    assert Side(a, other, start_of(a, other, SAVED, SAVED + 3)).first() is not None
+    assert RankPair(a, same, start_of(a, same, SAVED, SAVED + 3)).first() is None
+    assert RankPair(a, other, start_of(a, other, SAVED, SAVED + 3)).first() is not None
 
 
 def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
@@ -257,7 +263,7 @@ def test_what_is_likely_is_tried_first() -> None:
         lacks("other.param_groups[0]", "scheduler"),
         lacks("flag", "mode", can_put=False),
     ]
-    tried = likely(known, "param")
+    tried = states_by_likelihood(known, "param")
 
     assert [(state, [one.path for one in group]) for state, group in tried.items()] == [
         ("optimizer", ["opt.param_groups[0]", "opt.state[0]"]),
@@ -270,19 +276,22 @@ def test_what_one_object_holds_is_tried_together() -> None:
     """The arrays of a buffer with the place to which it is filled; what is of one state alone was tried already."""
     known = [lacks("buffer.rows", "carried"), lacks("buffer.size", "counter"), lacks("best", "counter")]
 
-    held = in_one_object(likely(known, "batch"))
+    held = grouped_by_object(states_by_likelihood(known, "batch"))
     assert [[one.path for one in group] for group in held] == [["buffer.rows", "buffer.size"]]
-    assert not in_one_object(likely(known[1:], "batch"))
+    assert not grouped_by_object(states_by_likelihood(known[1:], "batch"))
 
 
 def test_what_differs_is_told_by_its_values() -> None:
     """Numbers and lengths as they are; of tensors, that they differ."""
-    assert told([lacks("best", "counter", "0.9", "inf")]) == "best is inf in the first resumed step, and was 0.9 there"
-    assert told([lacks("d.0.weight", "parameters"), lacks("d.0.bias", "parameters")]) == (
+    assert (
+        differences_clause([lacks("best", "counter", "0.9", "inf")])
+        == "best is inf in the first resumed step, and was 0.9 there"
+    )
+    assert differences_clause([lacks("d.0.weight", "parameters"), lacks("d.0.bias", "parameters")]) == (
         "d.0.weight and 1 more are not as at the save"
     )
     # Both say how much there is, and not what.
-    assert told([lacks("average", "averaged", "4 items", "4 items")]) == "average is not as at the save"
+    assert differences_clause([lacks("average", "averaged", "4 items", "4 items")]) == "average is not as at the save"
 
 
 @pytest.mark.parametrize("is_more", [True, False])

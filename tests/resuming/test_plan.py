@@ -9,8 +9,8 @@ import pytest
 from samebits.base.errors import UsageError
 from samebits.launch.command import Command
 from samebits.resuming.experiments import need_saves
-from samebits.resuming.plan import Kill, ResumeRequest, again_run, kills, uninterrupted_run
-from samebits.resuming.seen import SavedIn
+from samebits.resuming.plan import KillPoint, ResumeRequest, kills, repeated_run, uninterrupted_run
+from samebits.resuming.training_notes import SavePlace
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
 
@@ -19,20 +19,20 @@ def request(**more: object) -> ResumeRequest:
     return ResumeRequest(COMMAND, again=COMMAND, **more)  # type: ignore[arg-type]
 
 
-def saves(*steps: int, epoch: int = 8) -> dict[int, SavedIn]:
-    return {step: SavedIn((step - 1) // epoch, step % epoch == 0) for step in steps}
+def saves(*steps: int, epoch: int = 8) -> dict[int, SavePlace]:
+    return {step: SavePlace((step - 1) // epoch, step % epoch == 0) for step in steps}
 
 
 def test_early_and_late() -> None:
     """Past the first epoch, in which nothing begins anew; and where counters count, and much is left to compare."""
-    assert kills(request(), saves(5, 10, 15, 20), 40) == [Kill(12, 10, most=10), Kill(22, 20)]
-    assert kills(request(), saves(*range(5, 40, 5)), 40) == [Kill(12, 10, most=10), Kill(32, 30)]
-    assert kills(request(), saves(6), 8) == [Kill(6, 6)]  # before the last step
+    assert kills(request(), saves(5, 10, 15, 20), 40) == [KillPoint(12, 10, most=10), KillPoint(22, 20)]
+    assert kills(request(), saves(*range(5, 40, 5)), 40) == [KillPoint(12, 10, most=10), KillPoint(32, 30)]
+    assert kills(request(), saves(6), 8) == [KillPoint(6, 6)]  # before the last step
 
 
 def test_within_an_epoch_and_at_its_end() -> None:
     """Where both are seen, one of the two is this and the other is that."""
-    assert kills(request(), saves(4, 8, 12, 16, 20, 24, 28), 40) == [Kill(14, 12, most=10), Kill(26, 24)]
+    assert kills(request(), saves(4, 8, 12, 16, 20, 24, 28), 40) == [KillPoint(14, 12, most=10), KillPoint(26, 24)]
 
 
 def test_where_the_files_saved_are_of_different_steps() -> None:
@@ -51,19 +51,19 @@ def test_where_the_files_saved_are_of_different_steps() -> None:
 
 def test_half_an_accumulation_is_preferred() -> None:
     """What is lost there is not lost at any other save."""
-    known = saves(10, 12, 15, 20) | {15: SavedIn(1, is_within_step=True)}
+    known = saves(10, 12, 15, 20) | {15: SavePlace(1, is_within_step=True)}
 
-    assert kills(request(), known, 40)[0] == Kill(17, 15, most=10)
+    assert kills(request(), known, 40)[0] == KillPoint(17, 15, most=10)
 
 
 def test_before_the_next_save() -> None:
     """Where every step is saved, the kill comes at once: the checkpoint is the one that was meant."""
-    assert kills(request(), saves(*range(1, 40), epoch=100), 40)[0] == Kill(1, 1, most=10)
+    assert kills(request(), saves(*range(1, 40), epoch=100), 40)[0] == KillPoint(1, 1, most=10)
 
 
 def test_steps_that_were_asked_for_and_steps_by_chance() -> None:
     """`--at` is taken as it is; `--kills` chooses between the first save and the end, the same ones for one seed."""
-    assert kills(request(at=(7, 21)), saves(5, 20), 40) == [Kill(7, 5), Kill(21, 20)]
+    assert kills(request(at=(7, 21)), saves(5, 20), 40) == [KillPoint(7, 5), KillPoint(21, 20)]
     chosen = kills(request(kills=5), saves(5, 20), 40)
     assert chosen == kills(request(kills=5), saves(5, 20), 40)
     assert len({kill.after for kill in chosen}) == 5
@@ -76,7 +76,7 @@ def test_steps_that_were_asked_for_and_steps_by_chance() -> None:
 
 def test_within_a_save() -> None:
     """The second one: the first is whole, to go back to."""
-    assert kills(request(during_save=True), saves(5, 10), 40) == [Kill(9, 5, torn=10)]
+    assert kills(request(during_save=True), saves(5, 10), 40) == [KillPoint(9, 5, torn=10)]
 
 
 def test_what_makes_no_sense_together_is_refused() -> None:
@@ -98,4 +98,4 @@ def test_everything_that_moves_is_held_and_nothing_else() -> None:
 
     assert {"torch-rng", "numpy-rng", "python-rng", "clock", "hash-seed"} <= settings.keys()
     assert settings.keys().isdisjoint(("cpu-threads", "data-workers"))
-    assert uninterrupted_run(request()).begins == again_run(request(), 3).begins == "found"
+    assert uninterrupted_run(request()).begins == repeated_run(request(), 3).begins == "found"

@@ -122,10 +122,10 @@ def test_files_that_were_compared_are_not_unseen() -> None:
     note = Unseen.written(["out/a.json", "/data/b.csv"])
 
     assert note.what == "what was written to out/a.json, /data/b.csv: compare it yourself"
-    assert note.beside({"/home/c.txt"}, "/home") is note
-    assert note.beside({"/home/out/a.json"}, "/home") == Unseen.written(["/data/b.csv"])
-    assert note.beside({"/home/out/a.json", "/data/b.csv"}, "/home") is None
-    assert Unseen("a region").beside({"/home/out/a.json"}, "/home") == Unseen("a region")
+    assert note.without_files({"/home/c.txt"}, "/home") is note
+    assert note.without_files({"/home/out/a.json"}, "/home") == Unseen.written(["/data/b.csv"])
+    assert note.without_files({"/home/out/a.json", "/data/b.csv"}, "/home") is None
+    assert Unseen("a region").without_files({"/home/out/a.json"}, "/home") == Unseen("a region")
 
 
 def test_threads_and_forks_lose_and_double_nothing(tmp_path: Path) -> None:

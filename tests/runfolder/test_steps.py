@@ -14,7 +14,7 @@ import pytest
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.runfolder.folder import RunFolder, mark_done, new_home, open_run
+from samebits.runfolder.folder import RunFolder, new_home, open_run, unmark_busy
 from samebits.runfolder.steps import Column, Recording, Writer, file_name
 
 
@@ -196,7 +196,7 @@ def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch:
     first, others = new_home(kept=3), list[Path]()
     for _ in range(5):
         others.append(new_home(kept=3))
-        mark_done(others[-1])
+        unmark_busy(others[-1])
 
     left = {path.resolve() for path in (tmp_path / ".samebits").iterdir() if path.is_dir()}
     assert first in left

@@ -43,7 +43,7 @@ def test_without_mounts_paths_into_the_folder_lead_into_the_copy() -> None:
         "SITE": "me@x:/home/me/p",
         "TMPDIR": "/tmp/s/tmp-1",
     }
-    assert {name: LED.value_of(environment[name]) for name in variables} == variables
+    assert {name: LED.user_value(environment[name]) for name in variables} == variables
     assert LED.start == there
 
 
@@ -58,14 +58,14 @@ def test_with_mounts_paths_stay_as_they_are() -> None:
 
 def test_paths_are_told_as_the_users() -> None:
     """Those of the copy, of what stands beside it, of what is only linked, and of the recordings."""
-    assert [LED.home_of(path) for path in (f"{ROOT}/home/me/p/a", f"{ROOT}/home/me/data", "/etc")] == [
+    assert [LED.user_path(path) for path in (f"{ROOT}/home/me/p/a", f"{ROOT}/home/me/data", "/etc")] == [
         *("/home/me/p/a", "/home/me/data", "/etc"),
     ]
     linked = Place(*("/p", "", "/c", "", "/h", "/s/home", ""), {"/s/origin": "/p"})
-    assert [linked.home_of(path) for path in ("/s/origin/big", "/s/home/1-control/x", "/s/originals")] == [
+    assert [linked.user_path(path) for path in ("/s/origin/big", "/s/home/1-control/x", "/s/originals")] == [
         *("/p/big", "/h/1-control/x", "/s/originals"),
     ]
-    assert [linked.seen(path) for path in ("/h/1-control", "/home")] == ["/s/home/1-control", "/home"]
+    assert [linked.path_inside(path) for path in ("/h/1-control", "/home")] == ["/s/home/1-control", "/home"]
 
 
 def test_a_place_survives_its_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from samebits.runfolder.notes import Carried, Files, Outside, Reached, Variable,
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import trees, workspace
 from samebits.workspace.place import Isolation
-from samebits.workspace.trees import volume
+from samebits.workspace.trees import shown_bytes
 from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of
 from tests.launch.conftest import write
 from tests.workspace.conftest import Runs, state_of
@@ -560,6 +560,6 @@ def test_what_a_killed_command_left_is_taken_away_by_the_next(folder: Path) -> N
 
 def test_sizes_are_told_as_one_would() -> None:
     """Three digits or so."""
-    assert [volume(size) for size in (0, 999, 1_000, 12_345_678, 12_300_000_000)] == [
+    assert [shown_bytes(size) for size in (0, 999, 1_000, 12_345_678, 12_300_000_000)] == [
         *("0 bytes", "999 bytes", "1 kB", "12.3 MB", "12.3 GB"),
     ]

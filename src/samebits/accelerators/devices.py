@@ -30,7 +30,7 @@ def modules() -> dict[str, ModuleType]:
     return by_kind
 
 
-def wake(module: ModuleType) -> None:
+def initialize_device(module: ModuleType) -> None:
     """Start to use an accelerator, given its module of torch."""
     getattr(module, "init", getattr(module, "_lazy_init", lambda: None))()
 

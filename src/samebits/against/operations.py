@@ -22,7 +22,7 @@ _NO_TENSORS = ("numbers", "generator")
 
 
 @dataclass(frozen=True)
-class Aligned:
+class Pairing:
     """The result of pairing two lists of operations.
 
     Attributes:
@@ -69,11 +69,11 @@ class OpMismatch:
         return next(row for row in rows if row is not None)
 
 
-def first_mismatch(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[OpMismatch | None, Aligned]:
+def first_mismatch(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[OpMismatch | None, Pairing]:
     """Return the first operation at which two programs differ, None where they agree, and how far both were paired."""
     blocks = SequenceMatcher(None, [_key(row) for row in a], [_key(row) for row in b], autojunk=False).get_opcodes()
     pairs = sum(i2 - i1 for tag, i1, i2, _, _ in blocks if tag == "equal")
-    aligned = Aligned(pairs, len(a) - pairs, len(b) - pairs)
+    aligned = Pairing(pairs, len(a) - pairs, len(b) - pairs)
     known_a, known_b = _values(a), _values(b)
     unpaired_a: list[OpRow] = []
     unpaired_b: list[OpRow] = []

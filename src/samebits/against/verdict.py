@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from samebits.against.interpreters import Interpreter, Package
-from samebits.against.operations import Aligned, OpMismatch
+from samebits.against.operations import OpMismatch, Pairing
 from samebits.base.errors import SamebitsError, exit_code_of
 from samebits.base.records import published
 from samebits.checking.verdict import DivergentRuns, RunRecord, VerdictKind
@@ -26,7 +26,7 @@ class Across:
     """
 
     mismatch: OpMismatch
-    aligned: Aligned
+    aligned: Pairing
     distance: Distance | None = None
     here: Replay | None = None
     there: Replay | None = None

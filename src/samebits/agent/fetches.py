@@ -78,7 +78,7 @@ class Fetches:
     def _known(self, loader: torch.utils.data.DataLoader[object]) -> _Loader:
         """Return the loader of this very dataset, or a new one; readers of the notes tell whether it replaces one."""
         data = _dataset(loader)
-        same_key = self._loaders.setdefault(_known_by(loader, data), [])
+        same_key = self._loaders.setdefault(_key_of(loader, data), [])
         entry = next((candidate for candidate in same_key if candidate.loads(data)), None)
         if entry is None:
             kind = same_key[0].kind if same_key else len(self._loaders)
@@ -108,7 +108,7 @@ class Fetches:
         self.count += 1
         epoch = self._epochs.setdefault(iterator, _Epoch())
         indices = epoch.waiting.popleft() if epoch.waiting else ""
-        if not self.recorder.lane.log.broken:
+        if not self.recorder.lane.log.has_stopped:
             log = self.recorder.main.log
             origin = epoch.loader, epoch.number, epoch.position, epoch.ahead, bool(epoch.draws)
             self.recorder.journal.note(
@@ -117,7 +117,7 @@ class Fetches:
         epoch.position += 1
 
 
-def _known_by(loader: torch.utils.data.DataLoader[object], data: object) -> object:
+def _key_of(loader: torch.utils.data.DataLoader[object], data: object) -> object:
     """Return a loader's key, its line and what it loads: a loader that is made anew for every epoch keeps its key."""
     site = user_site()
     return (None if site is None else site.key), type(data).__qualname__, _size(data), loader.batch_size

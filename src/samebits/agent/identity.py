@@ -9,7 +9,7 @@ from weakref import ref
 Value = TypeVar("Value")
 
 
-class Watched(Generic[Value]):
+class WeakValues(Generic[Value]):
     """Keeps a value for each object, and no object alive; `died` is called with the value wherever its object dies."""
 
     def __init__(self, died: Callable[[Value], None]) -> None:
@@ -35,7 +35,7 @@ class Watched(Generic[Value]):
         return [value for _, value in list(self._known.values())]
 
 
-class Weak(ref[Any]):
+class VersionedRef(ref[Any]):
     """A weak reference to an object, with how often the object had been written to when the reference was made."""
 
     __slots__ = ("version",)

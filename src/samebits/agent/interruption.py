@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from samebits.agent.events import Event
 from samebits.agent.fetches import Fetches
-from samebits.agent.giving_back import GivingBack, Keeping
+from samebits.agent.kept_state import StateKeeper, StateRestorer
 from samebits.agent.log import Log
-from samebits.agent.taps.saving import Passage
+from samebits.agent.taps.saving import SaveOrLoad
 from samebits.base.errors import SamebitsError
 from samebits.base.ranks import current_world
-from samebits.base.sites import at_home
+from samebits.base.sites import user_file_path
 from samebits.runfolder.notes import Interrupted, Loaded, Saved
 from samebits.runfolder.spec import ResumeSpec
 
@@ -38,13 +38,13 @@ class Interruption:
         recorder.on(Event.ROW_ENDED, self._step_ended)
         recorder.on(Event.PASSED, self._passed)
         self._asked = 0.0
-        self.giving_back = None if spec.restored is None else GivingBack(recorder, spec.restored, self.fetches)
-        self.keeping = None if spec.keep_at is None else Keeping(recorder)
+        self.giving_back = None if spec.restored is None else StateRestorer(recorder, spec.restored, self.fetches)
+        self.keeping = None if spec.keep_at is None else StateKeeper(recorder)
 
-    def _passed(self, passage: Passage) -> None:
+    def _passed(self, passage: SaveOrLoad) -> None:
         """Note what was saved or loaded, and keep or compare the state there."""
         log = self.recorder.main.log
-        path = at_home(passage.path) if passage.path else ""
+        path = user_file_path(passage.path) if passage.path else ""
         about = path, log.step, passage.what, passage.site, log.rank, _time_of(passage.path)
         if passage.direction == "saved":
             is_in_other_thread = threading.get_ident() != self.recorder.thread

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from samebits.agent.events import Event
-from samebits.agent.identity import Weak
+from samebits.agent.identity import VersionedRef
 from samebits.agent.log import Log, Part, evidence, tensors_in
-from samebits.agent.models import COPIED, LOADED, HeldOptimizer, Holder, Models, Optimizers, holds_any
+from samebits.agent.models import COPIED, LOADED, HeldModule, HeldOptimizer, Models, Optimizers, holds_any
 from samebits.agent.shared import note_shared
 from samebits.agent.steps import Act, StepMachine
 from samebits.agent.taps.graphs import UNSEEN
@@ -39,7 +39,7 @@ _OF_HOLDER, _OF_OPTIMIZER, _OF_LEAVES = range(3)
 # the parameters. It is digested in the first steps, every tenth (all where checkpoints are watched), and at the end.
 _STATE_FIRST_STEPS, _STATE_EVERY = 3, 10
 # Objects whose last state is digested when they die, or at the end.
-Last = Holder | HeldOptimizer
+Last = HeldModule | HeldOptimizer
 
 
 class Lane:
@@ -62,19 +62,19 @@ class Lane:
         serves_jobs = _serves_jobs()
         self.machine = StepMachine(lambda: serves_jobs and self.is_split)
         # The module whose call opened the current row.
-        self._opened_by: Weak | None = None
+        self._opened_by: VersionedRef | None = None
         # Whether everything in the last batch of a loader could be digested.
         self._has_loader = False
         # Tensors that are trained by hand, with their names, as of when gradients were last computed for them.
         self._has_leaves: bool | None = None
-        self._leaves: list[tuple[str, Weak]] = []
+        self._leaves: list[tuple[str, VersionedRef]] = []
         self._has_lost_leaves = False
-        self._outputs: list[tuple[Weak, list[str], Part]] = []
-        self.hears: dict[Event, Callable[..., object]] = {
+        self._outputs: list[tuple[VersionedRef, list[str], Part]] = []
+        self.event_handlers: dict[Event, Callable[..., object]] = {
             Event.CALLED: self._called,
             Event.RETURNED: self._returned,
-            Event.COPIED: lambda module: self.models.notice(module, COPIED),
-            Event.LOADED: lambda module: self.models.notice(module, LOADED),
+            Event.COPIED: lambda module: self.models.name_uncalled(module, COPIED),
+            Event.LOADED: lambda module: self.models.name_uncalled(module, LOADED),
             Event.BACKWARD_BEGINS: self._backward_begins,
             Event.BACKWARD_ENDS: self._backward_ends,
             Event.BACKWARD_FAILED: lambda: self.machine(Event.BACKWARD_FAILED),
@@ -95,7 +95,7 @@ class Lane:
     @property
     def is_over(self) -> bool:
         """Whether the next new optimizer or model begins another training."""
-        return self.is_split and (self.machine.has_stepped or self.log.broken)
+        return self.is_split and (self.machine.has_stepped or self.log.has_stopped)
 
     # ---- modules
 
@@ -107,12 +107,12 @@ class Lane:
         elif act is Act.DROP:
             self._forget_call()
         if act is not Act.KEEP or not was_open:
-            self._opened_by = Weak(module)
+            self._opened_by = VersionedRef(module)
         if self.ops is not None:
             # A forked child begins to record operations here and not at the fork, since it may never train.
             self.ops.begin_step(self.log.step)
         self.log.add("init", self.models.meet(module))
-        self._look_at_copies()
+        self._digest_new_copies()
         if not self._has_loader:
             self._note_given(args)
 
@@ -144,10 +144,10 @@ class Lane:
             self.log.add_digests("output", names, part)
             return
         # If this module was called before and no backward followed, its earlier output was not made for one.
-        self._keep_outputs(module)
-        self._outputs.append((Weak(module), names, part))
+        self._record_outputs(module)
+        self._outputs.append((VersionedRef(module), names, part))
 
-    def _keep_outputs(self, module: object = None) -> None:
+    def _record_outputs(self, module: object = None) -> None:
         """Record outputs of a module (or of all) that no backward was called on: they are results."""
         waiting, self._outputs = self._outputs, []
         for output in waiting:
@@ -179,7 +179,7 @@ class Lane:
     def _backward_ends(self, found: Sequence[torch.Tensor | None] | None = None, inputs: object = None) -> None:
         act = self.machine(Event.BACKWARD_ENDS)
         if found is not None:
-            self._asked_for(found, inputs, act)
+            self._record_autograd_grad(found, inputs, act)
         elif act is Act.CUT:
             self._cut_at_backward()
         elif not self.machine.has_stepped:
@@ -191,13 +191,13 @@ class Lane:
         named = self.models.parameters()
         for held in self.optimizers.all() if self.machine.is_cut_at_backward else ():
             self.log.add("init", self.optimizers.named(held)[1])
-            named += self.optimizers.own(held)
+            named += self.optimizers.without_module(held)
         named += self._last_leaves()
         self.log.add("grad", gradients(named))
         self.log.add("param", named)
         self._row_ended(self, "backward")
 
-    def _asked_for(self, found: Sequence[torch.Tensor | None], inputs: object, act: Act) -> None:
+    def _record_autograd_grad(self, found: Sequence[torch.Tensor | None], inputs: object, act: Act) -> None:
         """Record the gradients that `torch.autograd.grad` returned."""
         name_of = self.optimizers.name_of
         tensors = [unwrapped(tensor) for tensor in _listed(inputs) if torch.is_tensor(tensor)]
@@ -226,7 +226,7 @@ class Lane:
         for name, leaf in named:
             earlier = leaves_by_name.get(name)
             self._has_lost_leaves |= earlier is not None and earlier() is not leaf
-            leaves_by_name[name] = Weak(leaf)
+            leaves_by_name[name] = VersionedRef(leaf)
         self._leaves = list(leaves_by_name.items())
 
     def _last_leaves(self) -> list[Named]:
@@ -244,12 +244,12 @@ class Lane:
     def _step_begins(self, optimizer: torch.optim.Optimizer, has_closure: bool) -> None:
         if self.ops is not None:
             self.ops.places.is_stepping = True
-        act = self.machine(Event.STEP_BEGINS, has_closure or not self._only_fills_in(optimizer))
+        act = self.machine(Event.STEP_BEGINS, has_closure or not self._only_initializes_state(optimizer))
         # A closure will call the model, which names the parameters, and backward: gradients of now are from before.
         if act is Act.KEEP and not has_closure:
             self._note_before(optimizer)
 
-    def _only_fills_in(self, optimizer: torch.optim.Optimizer) -> bool:
+    def _only_initializes_state(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether a step only makes state to load into, as `torch.distributed.checkpoint` does with rates of zero."""
         groups = optimizer.param_groups
         if self.log.has("loss") or self.log.has("grad") or any(not _is_zero(group.get("lr", 1)) for group in groups):
@@ -317,16 +317,16 @@ class Lane:
         log.add(
             "artifact", [(f"{number}.state.{key}", t) for held in holders for key, t in held.changed_at_save(versions)]
         )
-        self._look_at_copies()
+        self._digest_new_copies()
 
     # ---- the end of a row, and of the lane
 
     def close_row(self, cut: str) -> bool:
         """End the current row; True when the run ends with it."""
-        self._keep_outputs()
+        self._record_outputs()
         watches_checkpoints = self.log.spec.resume is not None
         self.log.add("buffer", self.optimizers.untrained() if watches_checkpoints else self.models.changed_buffers())
-        self._look_at_copies()
+        self._digest_new_copies()
         if self.ops is not None:
             self.ops.end_step()
         is_last = self.log.end_step(cut)
@@ -338,42 +338,42 @@ class Lane:
     def _forget_call(self) -> None:
         self._unseen(f"what {self.log.lane_id.name} computed without training: timing decides which job it gets")
         self._outputs = []
-        self.log.forget()
+        self.log.begin_row()
 
     def finish(self, look_at_the_dead: Callable[[], None]) -> None:
         """Write what came after the last step, and the last state of all that is still alive."""
         log, act = self.log, self.machine(Event.ENDS)
         if act is Act.DROP:
             self._forget_call()
-        self._keep_outputs()
+        self._record_outputs()
         if log.has_anything and (act is not Act.KEEP or not log.step):
             # Whether the run ends with this row does not matter here: it ends anyway.
             self.close_row("backward" if self.machine.has_backward else "forward")
         if self.ops is not None:
             self.ops.close()
         if log.has_anything:
-            self.models.look_again()
+            self.models.name_additions()
             look_at_the_dead()
             alive: list[Last] = [*self.models.holders(), *self.optimizers.all()]
             for thing in alive:
-                self.look_at_last(thing)
+                self.digest_last_state(thing)
             log.add_end("end", (_OF_LEAVES,), self._last_leaves())
             if self._has_lost_leaves:
                 self._unseen("the last values of tensors that gradients were computed for, which were gone at the end")
         log.close()
 
-    def _look_at_copies(self) -> None:
+    def _digest_new_copies(self) -> None:
         """Digest new copies, so that their last state can be compared with their first."""
         for holder in self.models.new_copies():
             holder.at_first = evidence(holder.state())[1]
 
-    def look_at_last(self, thing: Last) -> None:
+    def digest_last_state(self, thing: Last) -> None:
         """Digest the last state of a module or an optimizer."""
         if isinstance(thing, HeldOptimizer):
             if thing.number is not None:
                 order = (_OF_OPTIMIZER, thing.number)
                 self.log.add_end("optimizer", order, list(thing.tree()))
-                self.log.add_end("end", order, self.optimizers.own(thing))
+                self.log.add_end("end", order, self.optimizers.without_module(thing))
             return
         state = thing.state()
         # A copy that never changes shows nothing new; one that came and went between two looks is missed.

@@ -20,7 +20,7 @@ from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank
 from samebits.base.sites import user_files
-from samebits.bits.digest import DIGEST, Pending, found_at_once, is_evidence, numbers, pending, results
+from samebits.bits.digest import DIGEST, Pending, digests_on_host, is_evidence, numbers, pending, results
 from samebits.rng.digests import generator_states
 from samebits.runfolder import tensors as values
 from samebits.runfolder.lane_ids import LaneId, current_lane_id
@@ -77,7 +77,7 @@ class Log:
     ) -> None:
         self.spec, self.journal = spec, journal
         self.step = 0  # the current step
-        self.broken = False  # nothing is written any more: the recording failed, or is closed
+        self.has_stopped = False  # nothing is written any more: the recording failed, or is closed
         # Stream → how many items came so far in this step.
         self.counts: Counter[str] = Counter()
         self.writer: Writer | None = None
@@ -174,9 +174,9 @@ class Log:
     def _queue_row(self, kind: str) -> None:
         self._row.step, self._row.kind = self.step, kind
         self._queue.append(self._row)
-        self.forget()
+        self.begin_row()
 
-    def forget(self) -> None:
+    def begin_row(self) -> None:
         """Begin an empty row; if the current row is not queued, what it holds belongs to no step."""
         self._row = _Row()
         self.counts.clear()
@@ -193,7 +193,7 @@ class Log:
             # A device that failed returns nothing any more; the digests of earlier rows are already on the host.
             with self._storing():
                 for row in takewhile(lambda row: not row.is_waiting(), queue):
-                    writer = self.opened()
+                    writer = self.open_writer()
                     root = writer.write(row.step, row.kind, row.columns())
                     if row.kind == "step":
                         self.leash.wrote(writer.path, root)
@@ -211,10 +211,10 @@ class Log:
         try:
             yield
         except StorageError as error:
-            self.broken = True
+            self.has_stopped = True
             self.journal.note(Failed(error.kind, error.message, error.hint))
 
-    def opened(self) -> Writer:
+    def open_writer(self) -> Writer:
         """Return the writer, which is made with the first row: by then the rank is known."""
         if self.writer is None:
             self.writer = Writer(self.journal.folder, self.rank, self.lane_id, DIGEST)
@@ -225,7 +225,7 @@ class Log:
 
     def failed(self, error: Exception, where: str = "") -> None:
         """End the recording, not the run, and note why: a mistake of ours, or a device that failed or is full."""
-        self.broken = True
+        self.has_stopped = True
         message = str(error).partition("\n")[0]
         if _is_broken(message):
             # An earlier call of the program's failed; whoever waits for the device next gets its error.
@@ -252,7 +252,7 @@ class Log:
             self.writer.close(complete=complete)
             self.writer = None
             self._finalizer.cancel()
-        self.broken = True
+        self.has_stopped = True
 
     @property
     def has_anything(self) -> bool:
@@ -295,7 +295,7 @@ def tensors_in(tree: object, prefix: str) -> list[Named]:
 
 def evidence(named: Sequence[Named]) -> tuple[Sequence[Named], Part]:
     """Return the tensors that hold bits, and their digests, without waiting for those on an accelerator."""
-    early = found_at_once([tensor for _, tensor in named])
+    early = digests_on_host([tensor for _, tensor in named])
     if None not in early:
         return named, cast("list[int]", early)
     # Some tensor lies on an accelerator, is made of several tensors, is wrapped by a transform, or holds no bits.

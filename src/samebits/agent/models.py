@@ -18,7 +18,7 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
-from samebits.agent.identity import Watched, Weak, version_of
+from samebits.agent.identity import VersionedRef, WeakValues, version_of
 from samebits.agent.tensors import Named, unwrapped
 from samebits.base.modules import inner_modules
 from samebits.runfolder.spec import AVERAGED
@@ -32,7 +32,7 @@ _COPY = re.compile(r"\w+\.(copy|loaded)\d+\.|[A-Z]\w*\d+\.")
 
 
 @dataclass(eq=False)
-class Holder:
+class HeldModule:
     """A module with tensors of its own, not only in modules inside it; its dictionaries are held, not the module."""
 
     name: str  # its path, with a dot at the end; empty at the top of the first model
@@ -41,30 +41,30 @@ class Holder:
     buffers: Mapping[str, torch.Tensor | None]
     # Names of buffers that are no part of the module's state: as long as nothing reads them they may hold anything, and
     # once something does, the results show it.
-    passing: Collection[str]
+    non_persistent: Collection[str]
     stage: int  # COPIED, LOADED or CALLED
     # Digests of a copy when it was new, if they were made: a copy that never changes shows nothing new.
     at_first: object = None
-    seen: dict[str, Weak] = field(default_factory=dict)  # buffers as they were when they were last digested
+    seen: dict[str, VersionedRef] = field(default_factory=dict)  # buffers as they were when they were last digested
     # Parameters and buffers that had changed when something was saved, as they were then.
-    seen_at_save: dict[str, Weak] = field(default_factory=dict)
+    seen_at_save: dict[str, VersionedRef] = field(default_factory=dict)
 
     def state(self) -> list[Named]:
         """Return the module's parameters and lasting buffers as they are now."""
-        lasting = {key: buffer for key, buffer in self.buffers.items() if key not in self.passing}
+        lasting = {key: buffer for key, buffer in self.buffers.items() if key not in self.non_persistent}
         return [*_tensors(self.name, self.parameters), *_tensors(self.name, lasting)]
 
     def changed_buffers(self) -> Iterator[Named]:
         """The buffers that were written to or replaced since the last call of this method; at first, all of them."""
         # The dictionary of a scripted module can only be iterated over.
-        buffers = [(key, buffer) for key, buffer in self.buffers.items() if key not in self.passing]
+        buffers = [(key, buffer) for key, buffer in self.buffers.items() if key not in self.non_persistent]
         existing = [(key, buffer) for key, buffer in buffers if buffer is not None and not is_lazy(buffer)]
         changed = {key for key, buffer in existing if not (key in self.seen and self.seen[key].is_unchanged(buffer))}
         if BATCHES_COUNTED in changed:
             changed |= WRITTEN_UNSEEN
         for key, buffer in existing:
             if key in changed:
-                self.seen[key] = Weak(buffer)
+                self.seen[key] = VersionedRef(buffer)
                 yield f"{self.name}{key}", buffer
 
     def changed_at_save(self, versions: Mapping[int, int | None]) -> Iterator[Named]:
@@ -74,17 +74,17 @@ class Holder:
             last_seen = self.seen_at_save.get(key) or self.seen.get(key)
             is_digested = last_seen is not None and last_seen.is_unchanged(tensor)
             if not is_digested and versions.get(id(tensor), -1) != version_of(tensor):
-                self.seen_at_save[key] = Weak(tensor)
+                self.seen_at_save[key] = VersionedRef(tensor)
                 yield name, tensor
 
 
 class Models:
     """All modules met so far; `last_look` is called with a holder whose module has died."""
 
-    def __init__(self, last_look: Callable[[Holder], None]) -> None:
+    def __init__(self, last_look: Callable[[HeldModule], None]) -> None:
         # Modules that the program itself called → the prefix of their paths.
         self._tops: MutableMapping[object, str] = WeakIdKeyDictionary()
-        self._holders = Watched(last_look)
+        self._holders = WeakValues(last_look)
         # Tensors → name, and stage in which they got it.
         self._names: Any = WeakIdKeyDictionary()
         self._counts: Counter[str] = Counter()
@@ -118,21 +118,21 @@ class Models:
             number = self._counted(kind)
             prefix, self._has_first = f"{kind}{number}." if self._has_first else "", True
         self._tops[module] = prefix
-        return self._take(fresh, prefix, CALLED)
+        return self._hold_modules(fresh, prefix, CALLED)
 
-    def notice(self, module: torch.nn.Module, stage: int) -> None:
+    def name_uncalled(self, module: torch.nn.Module, stage: int) -> None:
         """Name a module that was copied or loaded, and may never be called."""
         fresh = [inner for inner in _holding(module) if self._stage(inner[1]) <= stage]
         if any(self._stage(inner) < stage or stage == COPIED for _, inner in fresh):
             kind = f"{type(module).__name__}.{'copy' if stage == COPIED else 'loaded'}"
-            self._take(fresh, f"{kind}{self._counted(kind)}.", stage)
+            self._hold_modules(fresh, f"{kind}{self._counted(kind)}.", stage)
 
-    def look_again(self) -> list[Named]:
+    def name_additions(self) -> list[Named]:
         """Name what was put into known modules since they were met; return the parameters that are new."""
         fresh: list[Named] = []
         for module, prefix in list(self._tops.items()):
             inner = _holding(module)
-            fresh += self._take([pair for pair in inner if self._stage(pair[1]) < CALLED], prefix, CALLED)
+            fresh += self._hold_modules([pair for pair in inner if self._stage(pair[1]) < CALLED], prefix, CALLED)
             fresh += self._named([holder for _, one in inner if (holder := self._holders.get(one)) is not None], CALLED)
         return fresh
 
@@ -145,27 +145,27 @@ class Models:
         holder = self._holders.get(module)
         return -1 if holder is None else holder.stage
 
-    def _take(self, modules: Iterable[tuple[str, torch.nn.Module]], prefix: str, stage: int) -> list[Named]:
+    def _hold_modules(self, modules: Iterable[tuple[str, torch.nn.Module]], prefix: str, stage: int) -> list[Named]:
         """Hold modules, or rename those that are held already; return the parameters that are new."""
         held = []
         for path, module in modules:
-            name = self._free(f"{prefix}{path}." if path else prefix)
+            name = self._unique_name(f"{prefix}{path}." if path else prefix)
             holder = self._holders.get(module)
             if holder is None:
                 passing = vars(module).get("_non_persistent_buffers_set", ())
-                holder = Holder(name, next(self._order), module._parameters, module._buffers, passing, stage)
+                holder = HeldModule(name, next(self._order), module._parameters, module._buffers, passing, stage)
                 self._holders.set(module, holder)
             holder.name, holder.stage = name, stage
             self._has_new_copies |= stage == COPIED
             held.append(holder)
         return self._named(held, stage)
 
-    def _free(self, name: str) -> str:
+    def _unique_name(self, name: str) -> str:
         """Return the name, with a number added if another module had it before."""
         number = self._counted(f"={name}")
         return name if number == 0 else f"{name.removesuffix('.')}#{number + 1}."
 
-    def _named(self, holders: Iterable[Holder], stage: int) -> list[Named]:
+    def _named(self, holders: Iterable[HeldModule], stage: int) -> list[Named]:
         held = list(holders)
         fresh: list[Named] = []
         parameters = [named for holder in held for named in _tensors(holder.name, holder.parameters)]
@@ -189,7 +189,7 @@ class Models:
                     by_id.setdefault(id(tensor), (name, tensor))
         return list(by_id.values())
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[HeldModule]:
         """Return the holders whose modules are alive, in the order in which they were met."""
         return sorted(self._holders.values(), key=lambda holder: holder.order)
 
@@ -202,7 +202,7 @@ class Models:
             for named in holder.changed_buffers()
         ]
 
-    def new_copies(self) -> list[Holder]:
+    def new_copies(self) -> list[HeldModule]:
         """Return the copies whose first state was not digested yet."""
         if not self._has_new_copies:
             return []
@@ -232,7 +232,9 @@ class HeldOptimizer:
     state: Any  # the optimizer's own object, as `groups` is
     groups: list[dict[str, Any]]
     number: int | None = None  # optimizers count from 0 in the order in which they are used
-    parameters: list[tuple[str, Weak]] = field(default_factory=list)  # names and tensors, in the order of the groups
+    parameters: list[tuple[str, VersionedRef]] = field(
+        default_factory=list
+    )  # names and tensors, in the order of the groups
     fresh: Iterator[int] = field(default_factory=itertools.count)
     has_stepped: bool = False  # whether it was seen to step
     versions: list[int | None] = field(default_factory=list)  # of its parameters, as `note_versions` found them
@@ -266,7 +268,7 @@ class Optimizers:
 
     def __init__(self, models: Models, last_look: Callable[[HeldOptimizer], None]) -> None:
         self.models = models
-        self._held = Watched(last_look)
+        self._held = WeakValues(last_look)
         self._names: Any = WeakIdKeyDictionary()
         self._numbers = itertools.count()
 
@@ -287,19 +289,19 @@ class Optimizers:
         before = held.parameters
         if len(before) != len(tensors) or not all(weak() is p for (_, weak), p in zip(before, tensors, strict=True)):
             if any(self.name_of(parameter) is None for parameter in tensors):
-                fresh += self.models.look_again()
+                fresh += self.models.name_additions()
             for parameter in tensors:
                 if self.name_of(parameter) is None:
                     self._names[parameter] = f"optimizer{held.number}.param{next(held.fresh)}"
                     fresh.append((self._names[parameter], parameter))
-            held.parameters = [(self.name_of(parameter) or "", Weak(parameter)) for parameter in tensors]
+            held.parameters = [(self.name_of(parameter) or "", VersionedRef(parameter)) for parameter in tensors]
         return [(name, p) for (name, _), p in zip(held.parameters, tensors, strict=True)], fresh
 
     def name_of(self, parameter: object) -> str | None:
         """Return the name that a module gave a parameter, or else an optimizer; None where neither did."""
         return self.models.name_of(parameter) or self._names.get(parameter)
 
-    def own(self, held: HeldOptimizer) -> list[Named]:
+    def without_module(self, held: HeldOptimizer) -> list[Named]:
         """Return the parameters of an optimizer that no module has."""
         return [(name, p) for p in held.tensors if (name := self._names.get(p)) and not self.models.name_of(p)]
 

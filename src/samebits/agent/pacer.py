@@ -16,8 +16,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from samebits.accelerators import devices
 from samebits.agent.events import Event
+from samebits.agent.process_end import end_process, features_used
 from samebits.agent.recorder import Recorder
-from samebits.agent.used import end_process, what_was_used
 from samebits.base.ranks import world_size
 from samebits.bits.digest.sums import plan_of
 from samebits.runfolder.spec import DONE, GO
@@ -84,7 +84,7 @@ class Pacer:
             first_seconds=self.first_seconds,
             step_seconds=step_seconds,
             shapes=len(self.shapes),
-            used=[*what_was_used(), *(["loader"] if self.recorder.has_loaders else [])],
+            used=[*features_used(), *(["loader"] if self.recorder.has_loaders else [])],
             threads=torch.get_num_threads(),
             ranks=world_size(),
             free_bytes=devices.free_device_bytes(),

@@ -13,15 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 
+from samebits.agent.process_end import compiled_regions, notes_of_use
 from samebits.agent.taps.files import FilesWatched
-from samebits.agent.used import compiled_regions, notes_of_use
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
 from samebits.base.sites import is_own_file, is_user_file, report_as_of, user_files, user_script, without_own_frames
 from samebits.factors.context import Witness
 from samebits.factors.imports import when_loaded
 from samebits.factors.lineage import Lineage
-from samebits.factors.pinning import Treatment, adopt, line_of_refusal, status, too_late, treat
+from samebits.factors.pinning import Treatment, adopt, failed_pins, line_of_refusal, status, treat
 from samebits.factors.seed_calls import SeedCall, witness_seeds
 from samebits.runfolder.notes import (
     Ended,
@@ -83,18 +83,18 @@ def start(plan_path: str) -> None:
 
 def _move_into(place: Place) -> None:
     """Report paths as those of the user's folder; where the copy has other paths, import from the copy."""
-    report_as_of(place.folder, place.home_of)
+    report_as_of(place.folder, place.user_path)
     if not place.root:
         return
     installed = sys.prefix + os.sep
     sys.path[:] = [
-        path if path.startswith(installed) or is_own_file(path + os.sep) else place.led(path) for path in sys.path
+        path if path.startswith(installed) or is_own_file(path + os.sep) else place.redirect(path) for path in sys.path
     ]
     # Finders of `pip install --editable` name folders by their absolute paths (setuptools, "Development Mode").
     for finder in sys.meta_path:
         mapping = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
         if isinstance(mapping, dict):
-            mapping.update({name: place.led(path) for name, path in mapping.items() if isinstance(path, str)})
+            mapping.update({name: place.redirect(path) for name, path in mapping.items() if isinstance(path, str)})
 
 
 def _watch_variables(journal: Journal, place: Place) -> None:
@@ -107,7 +107,7 @@ def _watch_variables(journal: Journal, place: Place) -> None:
             if name not in noted and _is_asked_for(sys._getframe(1)):
                 noted.add(name)
                 value = variables.get(name)
-                journal.note(Variable.of(name, None if value is None else place.value_of(value)))
+                journal.note(Variable.of(name, None if value is None else place.user_value(value)))
         with without_own_frames:
             return original(variables, name)
 
@@ -205,7 +205,7 @@ class _Agent:
             if refusal:
                 sys.stderr.write(f"{refusal}\n")
                 yield Refused(str(error), refusal)
-            yield from (Overridden(name, why) for name, why in too_late(self.treatment).items())
+            yield from (Overridden(name, why) for name, why in failed_pins(self.treatment).items())
             for name, context in self.treatment.contexts.items():
                 if context.failed and context.mode != "pinned":  # a failed pin is among the `Overridden`
                     what = "varied" if context.mode == "varied" else "witnessed"

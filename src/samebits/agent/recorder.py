@@ -22,11 +22,11 @@ from samebits.agent.events import Event
 from samebits.agent.lanes import Lane, Last
 from samebits.agent.leash import Leash
 from samebits.agent.log import Log
+from samebits.agent.process_end import end_process
 from samebits.agent.taps import autograd, loaders, optimizers, saving
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
 from samebits.agent.taps.modules import CallDepth, ModuleTap
-from samebits.agent.used import end_process
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
@@ -50,8 +50,8 @@ class Recorder:
         self.spec, self.journal = spec, journal
         self._installed, self._graphs = ExitStack(), Graphs()
         # Further listeners, which are called before the lane takes up an event, and after it.
-        self._first: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
-        self._then: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
+        self._listeners_before: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
+        self._listeners_after: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
         for event in (Event.CALLED, Event.COPIED, Event.LOADED, Event.OPTIMIZER_MADE):
             self.on(event, self._begin_if_over, first=True)
         self.on(Event.THREAD_ENDS, self._thread_ends)
@@ -159,7 +159,7 @@ class Recorder:
 
     def on(self, event: Event, heard: Callable[..., None], first: bool = False) -> None:
         """Add a listener to an event: called before the lane takes it up (`first`), or after it."""
-        (self._first if first else self._then)[event].append(heard)
+        (self._listeners_before if first else self._listeners_after)[event].append(heard)
 
     def tell(self, event: Event, *facts: object) -> None:
         """Handle an event of a tap. A mistake of ours must not end the run: it ends the recording, and is noted."""
@@ -167,14 +167,14 @@ class Recorder:
         if torch.compiler.is_compiling() or get_worker_info() is not None or self._graphs.is_capturing():
             return
         with self.lock, self._in_hooks():
-            for listener in self._first[event]:
+            for listener in self._listeners_before[event]:
                 listener(*facts)
             # An event that is none of a training begins no lane.
-            lane = self.lane if event in self.main.hears else None
-            if lane is not None and not lane.log.broken:
-                lane.hears[event](*facts)
+            lane = self.lane if event in self.main.event_handlers else None
+            if lane is not None and not lane.log.has_stopped:
+                lane.event_handlers[event](*facts)
                 self.has_loaders |= event is Event.FETCHED
-            for listener in self._then[event]:
+            for listener in self._listeners_after[event]:
                 listener(*facts)
         if self._dead:
             with self.lock:
@@ -250,14 +250,14 @@ class Recorder:
             self._here.lane = None
 
     def _finish_lane(self, lane: Lane) -> None:
-        if not lane.log.broken:
+        if not lane.log.has_stopped:
             lane.finish(self._look_at_the_dead)
 
     # ---- last looks
 
     def _died(self, lane: Lane, thing: Last) -> None:
         """Queue a dead module or optimizer for a last look. Called wherever it dies, also by the garbage collector."""
-        if lane.log.broken or sys.is_finalizing() or self.pid != os.getpid():
+        if lane.log.has_stopped or sys.is_finalizing() or self.pid != os.getpid():
             return
         self._dead.append((lane, thing))
         may_look = not is_tracing() and self.spec.ops is None and not self._graphs.is_capturing()
@@ -273,15 +273,15 @@ class Recorder:
         with self._in_hooks():
             while self._dead:
                 lane, thing = self._dead.popleft()
-                if not lane.log.broken and get_worker_info() is None:
-                    lane.look_at_last(thing)
+                if not lane.log.has_stopped and get_worker_info() is None:
+                    lane.digest_last_state(thing)
 
     # ---- the end of a row, and of the process
 
     def _end_row(self, lane: Lane, cut: str) -> None:
         """End a row, cut by a step of the name `cut`, and the run if the row was its last."""
         is_last = lane.close_row(cut)
-        for listener in self._then[Event.ROW_ENDED] if lane is self.main else ():
+        for listener in self._listeners_after[Event.ROW_ENDED] if lane is self.main else ():
             listener(lane.log)
         if is_last:
             # All steps that were asked for are done: end the process, or only this recording where others may follow.
@@ -291,7 +291,7 @@ class Recorder:
                 for other in self.lanes:
                     other.log.close(complete=False)
                 end_process(self.journal, lane.log.step - 1)
-        if lane.ops is not None and not lane.log.broken:
+        if lane.ops is not None and not lane.log.has_stopped:
             lane.ops.begin_step(lane.log.step)
 
     def finish(self) -> None:

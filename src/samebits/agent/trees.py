@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, Metho
 import torch
 
 from samebits.base.modules import inner_modules
-from samebits.base.versions import without_version
+from samebits.base.run_numbers import without_run_number
 
 MAX_DEPTH = 32
 _PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
@@ -116,7 +116,7 @@ def saved(thing: object, prefix: str) -> Iterator[tuple[str, object]]:
     Where a key is the path of a file, its folder and its version number belong to one run, and are left out.
     """
     for path, leaf in leaves(thing, prefix, _pickled):
-        yield without_version(_FOLDER.sub(".", path)) if os.sep in path else path, leaf
+        yield without_run_number(_FOLDER.sub(".", path)) if os.sep in path else path, leaf
 
 
 def _pickled(thing: object) -> dict[str, object]:

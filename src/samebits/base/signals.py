@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 Handler = TypeVar("Handler", bound=Callable[[Any, int, FrameType | None], None])
 
 
-def only_notes(handler: Handler) -> Handler:
+def defers_sigterm(handler: Handler) -> Handler:
     """Mark a handler of SIGTERM that only remembers the signal, so that the process runs on for a while."""
     handler.only_notes = True  # type: ignore[attr-defined]
     return handler
 
 
-def ends_later() -> bool:
+def outlives_sigterm() -> bool:
     """Whether this process runs on for a while after SIGTERM, and needs its DataLoader workers until then."""
     return bool(getattr(signal.getsignal(signal.SIGTERM), "only_notes", False))

@@ -73,7 +73,7 @@ def is_in_copy() -> bool:
     return _home_of is not None
 
 
-def at_home(path: str) -> str:
+def user_file_path(path: str) -> str:
     """Return an absolute path; one that leads into a copy of the working folder, as the path in the folder itself."""
     return path if _home_of is None else _home_of(path)
 
@@ -219,7 +219,7 @@ def site_of(frame: FrameType, line: int | None = None) -> Site:
     """Return the line that a frame is at, also when the code is not the user's."""
     code = frame.f_code
     path = code.co_filename
-    absolute = path if path.startswith("<") else at_home(os.path.abspath(path))
+    absolute = path if path.startswith("<") else user_file_path(os.path.abspath(path))
     return Site(absolute, line or frame.f_lineno, getattr(code, "co_qualname", code.co_name))
 
 
@@ -232,7 +232,9 @@ def user_modules() -> list[ModuleType]:
 def user_files() -> list[str]:
     """Return the user's source files: the script and the modules loaded so far, for static analysis."""
     files = {user_script(), *(_file_of(module) for module in user_modules())}
-    return sorted({at_home(os.path.abspath(path)) for path in files if path.endswith(".py") and is_user_file(path)})
+    return sorted(
+        {user_file_path(os.path.abspath(path)) for path in files if path.endswith(".py") and is_user_file(path)}
+    )
 
 
 def user_script() -> str:
@@ -240,7 +242,7 @@ def user_script() -> str:
     main = sys.modules.get("__main__")
     # Python deletes `__file__` before exit handlers run; the loader keeps the name.
     path = str(getattr(main, "__file__", None) or getattr(getattr(main, "__loader__", None), "path", None) or "")
-    return at_home(os.path.abspath(path)) if path and os.path.isfile(path) and is_user_file(path) else ""
+    return user_file_path(os.path.abspath(path)) if path and os.path.isfile(path) and is_user_file(path) else ""
 
 
 def _file_of(module: ModuleType) -> str:

@@ -73,7 +73,7 @@ def chance_changed(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Ha
             as before.
         seen: treatments of earlier runs, with their results.
     """
-    return 1 / max(1.0, _stake(name, draws, _repeats, seen))
+    return 1 / max(1.0, _stake(name, draws, _changed_likelihood, seen))
 
 
 def chance_left_alone(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable]) -> float:
@@ -83,13 +83,17 @@ def chance_left_alone(name: str, draws: Sequence[Draw], seen: Mapping[Treatment,
     """
     results = {draw.result for draw in draws if draw.drawn[0] == name}
     stakes = (
-        sum(_stake(name, [_told(draw, result) for draw in draws], _shows(rate), seen) for rate in RATES) / len(RATES)
+        sum(
+            _stake(name, [_with_unchanged(draw, result) for draw in draws], _left_alone_likelihood(rate), seen)
+            for rate in RATES
+        )
+        / len(RATES)
         for result in results
     )
     return 1 / max(1.0, min(stakes, default=1.0))
 
 
-def _told(draw: Draw, unchanged: Hashable) -> Draw:
+def _with_unchanged(draw: Draw, unchanged: Hashable) -> Draw:
     return replace(draw, result=UNCHANGED) if draw.result == unchanged else draw
 
 
@@ -111,7 +115,7 @@ def _stake(name: str, draws: Sequence[Draw], likelihood: Likelihood, seen: Mappi
     return stake
 
 
-def _repeats(treatment: Treatment, result: Hashable, known: Mapping[Treatment, Hashable]) -> float:
+def _changed_likelihood(treatment: Treatment, result: Hashable, known: Mapping[Treatment, Hashable]) -> float:
     """Return how likely a changed factor gives this result: a known way repeats its bits, a new way mostly does not."""
     if treatment in known:
         return float(result == known[treatment])
@@ -119,7 +123,7 @@ def _repeats(treatment: Treatment, result: Hashable, known: Mapping[Treatment, H
     return COINCIDENCE / len(seen) if result in seen else 1 - COINCIDENCE
 
 
-def _shows(rate: float) -> Likelihood:
+def _left_alone_likelihood(rate: float) -> Likelihood:
     """Return the likelihood of results of a factor that, left alone, changes something in this share of runs."""
     return lambda treatment, result, known: 1 - rate if result is UNCHANGED else rate
 

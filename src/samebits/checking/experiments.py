@@ -12,15 +12,15 @@ from signal import SIGINT
 from samebits.base.errors import InterruptError
 from samebits.base.printable import listed
 from samebits.base.sites import Site, shown_path
-from samebits.checking.facts import apart, unread_words
+from samebits.checking.facts import noted_by_one_run, unread_words
 from samebits.checking.first import earliest
 from samebits.checking.inquiry import Inquiry, drive
 from samebits.checking.leftovers import described, outside
 from samebits.checking.mending import Checked, mending_of, patched
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
-from samebits.checking.pool import Around, BudgetSpentError, RunPool, pool_in
-from samebits.checking.search import Found, search
+from samebits.checking.pool import BudgetSpentError, PoolContext, RunPool, pool_in
+from samebits.checking.search import SearchState, search
 from samebits.checking.verdict import (
     Cause,
     CheckVerdict,
@@ -59,25 +59,25 @@ ONE_STEP = "only the first step was looked at"
 SoFar = Callable[[CheckVerdict], None]
 
 
-def check_in(around: Around, request: CheckRequest, so_far: SoFar = lambda _: None) -> CheckVerdict:
+def check_in(context: PoolContext, request: CheckRequest, so_far: SoFar = lambda _: None) -> CheckVerdict:
     """Make the runs of a check, and return the verdict on them, with a patch where one can be made."""
-    found = _checked(around, request, so_far)
+    found = _checked(context, request, so_far)
 
     def check_again(home: Path, request: CheckRequest, replaced: Mapping[str, bytes]) -> Checked:
         home.mkdir()
-        around.announce(f"checking the patched script in {shown_path(home)}")
-        return _checked(Around(home, around.announce), request, lambda _: None, replaced)
+        context.announce(f"checking the patched script in {shown_path(home)}")
+        return _checked(PoolContext(home, context.announce), request, lambda _: None, replaced)
 
-    return patched(found, request, around.home, check_again)
+    return patched(found, request, context.home, check_again)
 
 
 def _checked(
-    around: Around, request: CheckRequest, so_far: SoFar, replaced: Mapping[str, bytes] | None = None
+    context: PoolContext, request: CheckRequest, so_far: SoFar, replaced: Mapping[str, bytes] | None = None
 ) -> Checked:
     """Make the runs of a check without a patch; return the verdict, and what a patch can be made from."""
-    with pool_in(around, request, replaced) as pool:
+    with pool_in(context, request, replaced) as pool:
         pool.reads_products = True
-        inquiry, found = Inquiry(request, pool), Found()
+        inquiry, found = Inquiry(request, pool), SearchState()
         try:
             drive(search(inquiry, found), _running(inquiry, found, so_far))
             if found.signal is not None and found.divergent is None:
@@ -89,7 +89,7 @@ def _checked(
             pool.drop_values()
 
 
-def _running(inquiry: Inquiry, found: Found, so_far: SoFar) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
+def _running(inquiry: Inquiry, found: SearchState, so_far: SoFar) -> Callable[[Sequence[RunSpec]], Sequence[Run]]:
     """Return a function that makes runs of specs, and before that reports what is known, if that has changed."""
     pool = inquiry.pool
     reported: tuple[object, object] = None, []
@@ -114,14 +114,16 @@ def _running(inquiry: Inquiry, found: Found, so_far: SoFar) -> Callable[[Sequenc
 # ---- the verdict
 
 
-def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
+def _concluded(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     """Return the verdict on what was found; where runs diverge, the operation is looked for, too."""
     pool = inquiry.pool
     untested = [*found.untested, *_outside(inquiry, found), *_stopped(inquiry, found)]
     if found.error is not None:
         return replace(_verdict(inquiry, "undecided"), error=found.error, untested=tuple(untested))
     signal = found.signal
-    if found.divergent is None or (found.divergent is found.made.at and not any(one.confirmed for one in found.causes)):
+    if found.divergent is None or (
+        found.divergent is found.product_comparison.at and not any(one.confirmed for one in found.causes)
+    ):
         return _interrupted(replace(_agreeing(inquiry, found), untested=tuple(untested)), pool, signal)
     origins, notes = list[Origin](), list[str]()
     try:
@@ -152,7 +154,7 @@ def _concluded(inquiry: Inquiry, found: Found) -> CheckVerdict:
     return _interrupted(verdict, pool, signal)
 
 
-def _agreeing(inquiry: Inquiry, found: Found) -> CheckVerdict:
+def _agreeing(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     """Return the verdict where all that was recorded agrees, as far as it was compared."""
     # A process that was not recorded may have done anything.
     agreed = not found.stopped and any(unentered(run.folder) for run in inquiry.pool.runs)
@@ -201,10 +203,10 @@ def _verdict(
     )
 
 
-def _locate(inquiry: Inquiry, found: Found, origins: list[Origin], notes: list[str]) -> None:
+def _locate(inquiry: Inquiry, found: SearchState, origins: list[Origin], notes: list[str]) -> None:
     """Find the operation where runs diverge with everything pinned or algorithms left alone, or where asked for."""
     pool, unknown, is_asked = inquiry.pool, found.unknown, inquiry.request.level == "op"
-    if found.stopped or (found.left is not None and found.divergent == found.left.divergent):
+    if found.stopped or (found.leftover_result is not None and found.divergent == found.leftover_result.divergent):
         return
     # A difference that shows so rarely that held runs agree would be waited for in vain.
     if unknown is not None and (unknown.acquitted or any(outside(run, inquiry.folder) for run in pool.runs)):
@@ -230,13 +232,13 @@ def _locate(inquiry: Inquiry, found: Found, origins: list[Origin], notes: list[s
         notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
 
 
-def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence | None]:
+def _training(pool: RunPool, found: SearchState) -> tuple[tuple[int, ...], Divergence | None]:
     """Return the runs to the end that agree in what was trained, and where two compared runs first differ in that."""
-    if found.made.at is not None:
-        return (), found.made.at.divergence
+    if found.product_comparison.at is not None:
+        return (), found.product_comparison.at.divergence
     later = None if found.last_trial is None else found.last_trial.later
     divergent = [found.divergent, later, *(cause.divergent for cause in found.causes)]
-    divergent += [one.divergent for one in (found.left, found.unknown) if one is not None]
+    divergent += [one.divergent for one in (found.leftover_result, found.unknown) if one is not None]
     pairs = [(_run(pool, one.a), _run(pool, one.b)) for one in divergent if one is not None]
     pairs += [(found.alike[0], run) for run in found.alike[1:]]
     place = next((place for pair in pairs if (place := pool.compare_trained(*pair)) is not None), None)
@@ -244,13 +246,13 @@ def _training(pool: RunPool, found: Found) -> tuple[tuple[int, ...], Divergence 
     return tuple(run.id for run in found.alike) if is_seen and place is None else (), place
 
 
-def _with_fixes(found: Found) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
+def _with_fixes(found: SearchState) -> tuple[list[Cause], Remedy | None, tuple[str, ...]]:
     """Return causes, remedy and fixes; where batches diverge with all causes pinned, only changing the code helps."""
     causes, remedy = found.causes, found.remedy
-    if remedy is None and found.left is not None and found.left.divergent is not None:
-        ids = tuple(run.id for run in found.left.base)
+    if remedy is None and found.leftover_result is not None and found.leftover_result.divergent is not None:
+        ids = tuple(run.id for run in found.leftover_result.base)
         chance = causes[0].evidence.chance
-        remedy = Remedy((), not found.left.is_outside and causes[0].confirmed, runs=ids, chance=chance)
+        remedy = Remedy((), not found.leftover_result.is_outside and causes[0].confirmed, runs=ids, chance=chance)
     later = found.last_trial.later if found.last_trial else found.rounds[-1].at if found.rounds else None
     if remedy is not None and remedy.diverged is not None and later is not None and later.divergence.stream == "batch":
         fixes = tuple(dict.fromkeys(shown.fix for cause in causes for shown in cause.shown_by if shown.fix))
@@ -272,7 +274,7 @@ def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
     return tuple(fixes.values())
 
 
-def _unknown(pool: RunPool, found: Found) -> Unknown | None:
+def _unknown(pool: RunPool, found: SearchState) -> Unknown | None:
     unknown = found.unknown
     if unknown is None:
         return None
@@ -283,7 +285,7 @@ def _unknown(pool: RunPool, found: Found) -> Unknown | None:
         divergent=_measured(pool, divergent),
         seeds=reseeded(a.seeds, b.seeds),
         races=a.races or b.races,
-        apart=tuple(apart(a, b)[:MOST_NAMED]),
+        apart=tuple(noted_by_one_run(a, b)[:MOST_NAMED]),
         taken=tuple(_taken([_run(pool, divergent.a), _run(pool, divergent.b)])[:MOST_NAMED]),
         read=tuple(_read(pool, unknown.acquitted)[:MOST_NAMED]),
     )
@@ -330,10 +332,10 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
 # ---- notes
 
 
-def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) -> list[str]:
+def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = ()) -> list[str]:
     """Return notes on what runs did that one would not expect, and on the limits of the comparison."""
-    pool, space, left, request = inquiry.pool, inquiry.pool.workspace, found.left, inquiry.request
-    notes = [*found.made.words, *pool.remarks]
+    pool, space, left, request = inquiry.pool, inquiry.pool.workspace, found.leftover_result, inquiry.request
+    notes = [*found.product_comparison.words, *pool.remarks]
     notes += dict.fromkeys(run.facts.unread for run in pool.runs if run.facts.unread)
     notes += [f"not in the copies of the working folder: {one}" for one in space.survey.lost]
     if space.survey.linked or space.survey.whole:
@@ -355,7 +357,7 @@ def _about_the_same(inquiry: Inquiry, found: Found, more: Sequence[str] = ()) ->
         notes.append(f"read outside the folder: {listed(taken, MOST_NAMED)}; {missing}")
     if space.isolation == "none":
         notes.append("the runs shared the working folder: what one of them leaves, the next one finds")
-    replaced = next(filter(None, (Replaced.told(run.path) for run in pool.runs)), "")
+    replaced = next(filter(None, (Replaced.summary_of(run.path) for run in pool.runs)), "")
     notes += [f"replaced: {replaced}"] if replaced else []
     notes += more
     if request.max_steps is not None:
@@ -372,7 +374,7 @@ def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "fil
     return [f"{phrases[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in taken]
 
 
-def _about_the_remedy(inquiry: Inquiry, found: Found, remedy: Remedy | None) -> list[str]:
+def _about_the_remedy(inquiry: Inquiry, found: SearchState, remedy: Remedy | None) -> list[str]:
     """Return what a user should know before taking a remedy that works."""
     whole = found.last_trial.whole if found.last_trial is not None else []
     if remedy is None or not remedy.verified or not whole:
@@ -392,7 +394,7 @@ def _is_whole(run: Run) -> bool:
     return run.succeeded and run.stopped_after is None
 
 
-def _seed_notes(pool: RunPool, found: Found) -> list[str]:
+def _seed_notes(pool: RunPool, found: SearchState) -> list[str]:
     """Return notes on seeds that the script takes and does not use, where a missing seed may be the cause."""
     if not any(cause.fixed_together for cause in found.causes) and found.unknown is None:
         return []
@@ -423,11 +425,11 @@ def _rules_of(cause: Cause, said: set[tuple[str, int, str]]) -> set[str]:
     return {rule for path, line, rule in said if (path, line) == here and cause.factor in find_rule(rule).factors}
 
 
-def _outside(inquiry: Inquiry, found: Found) -> list[str]:
+def _outside(inquiry: Inquiry, found: SearchState) -> list[str]:
     """Return what runs left for the next one outside the folder, where no experiment can tell whether it matters."""
     runs = [run for run in inquiry.pool.runs if run.plan.begins != "left"]
     carried = {one.path: one for run in runs for one in outside(run, inquiry.folder) if one.wrote is not None}
-    if found.error is not None or (found.left is not None and found.left.is_outside):
+    if found.error is not None or (found.leftover_result is not None and found.leftover_result.is_outside):
         return []
     return [
         f"whether it matters that the script {described(one)}, {one.asked.place}: it lies outside the working folder"
@@ -435,7 +437,7 @@ def _outside(inquiry: Inquiry, found: Found) -> list[str]:
     ]
 
 
-def _stopped(inquiry: Inquiry, found: Found) -> list[str]:
+def _stopped(inquiry: Inquiry, found: SearchState) -> list[str]:
     """Return what was left undone when the runs were used up or a signal came."""
     if found.signal is None:
         return [_at_the_bound(inquiry)] if found.stopped else []

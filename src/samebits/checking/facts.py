@@ -136,10 +136,10 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     """
     processes = list(read_processes(folder))
     notes = [note for process in processes for note in process]
-    refused = next(_of(Refused, notes), None)
-    files = {path for note in _of(Files, notes) for path in note.files}
-    witnessed = [(note, _script(process)) for process in processes for note in _of(Witnessed, process)]
-    started = list(_of(Started, notes))
+    refused = next(_notes_of_kind(Refused, notes), None)
+    files = {path for note in _notes_of_kind(Files, notes) for path in note.files}
+    witnessed = [(note, _script(process)) for process in processes for note in _notes_of_kind(Witnessed, process)]
+    started = list(_notes_of_kind(Started, notes))
     # Nobody typed what follows `-c`: libraries generate it, with the numbers of their pipes.
     typed = (" ".join(note.argv) for note in started if len(note.argv) > 1 and note.argv[1] != "-c")
     read_lines, unread = _read_lines(files)
@@ -153,22 +153,22 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         used=_used(notes),
         read_lines=read_lines,
         unread=unread,
-        script=next((note.script for note in _of(Observed, notes) if note.script), ""),
+        script=next((note.script for note in _notes_of_kind(Observed, notes) if note.script), ""),
         files=tuple(sorted(filter(is_user_file, files))),
-        seeds=tuple(_of(Seeded, notes)),
+        seeds=tuple(_notes_of_kind(Seeded, notes)),
         late_seeds={name: site for process in reversed(processes) for name, site in _late(process)},
         early_seeds={name: sites for process in reversed(processes) for name, sites in _early(process)},
-        carried=_carried(_of(Carried, notes), changed),
-        reached=tuple(_of(Reached, notes)),
-        outside=tuple(_of(Outside, notes)),
-        wrote={note.path: note.site for note in reversed([*_of(Wrote, notes)]) if note.site is not None},
+        carried=_carried(_notes_of_kind(Carried, notes), changed),
+        reached=tuple(_notes_of_kind(Reached, notes)),
+        outside=tuple(_notes_of_kind(Outside, notes)),
+        wrote={note.path: note.site for note in reversed([*_notes_of_kind(Wrote, notes)]) if note.site is not None},
         commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
         races=_races(processes),
-        replaced=next((note.op for note in _of(Replaced, notes)), ""),
+        replaced=next((note.op for note in _notes_of_kind(Replaced, notes)), ""),
     )
 
 
-def apart(a: Facts, b: Facts) -> list[str]:
+def noted_by_one_run(a: Facts, b: Facts) -> list[str]:
     """Return in words what only one of two runs noted: commands that it started, files and ports that it met.
 
     >>> apart(Facts(commands=("tool --seed 1",)), Facts(commands=("tool --seed 2",)))
@@ -185,13 +185,13 @@ def apart(a: Facts, b: Facts) -> list[str]:
     return [f"only one run {difference}" for difference in sorted(words[0] ^ words[1])]
 
 
-def _of(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
+def _notes_of_kind(kind: type[AnyNote], notes: Iterable[Note]) -> Iterator[AnyNote]:
     return (note for note in notes if isinstance(note, kind))
 
 
 def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:
     """Return the lines at which several processes step on the same memory, each line once."""
-    steps = [list(_of(SteppedShared, process)) for process in processes]
+    steps = [list(_notes_of_kind(SteppedShared, process)) for process in processes]
     count = Counter(memory for stepped in steps for memory in {memory for note in stepped for memory in note.memory})
     notes = (note for stepped in steps for note in stepped)
     lines = {note.site.key: note.site for note in notes if any(count[memory] > 1 for memory in note.memory)}
@@ -200,10 +200,10 @@ def _races(processes: Iterable[Iterable[Note]]) -> tuple[Site, ...]:
 
 def _used(notes: Sequence[Note]) -> frozenset[str] | None:
     """Return what the processes used, except any that a signal ended; None if none noted it and torch uses GPUs."""
-    noted = [note.what for note in _of(Used, notes)]
+    noted = [note.what for note in _notes_of_kind(Used, notes)]
     if noted:
         return frozenset(word for what in noted for word in what)
-    versions = [note.versions for note in _of(Observed, notes)]
+    versions = [note.versions for note in _notes_of_kind(Observed, notes)]
     return None if any(one.get("cuda") or one.get("hip") for one in versions) else frozenset()
 
 

@@ -52,7 +52,7 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     if cold.succeeded == warm.succeeded and inquiry.compare(cold, warm) is None:
         return answer
     workspace.forget_prepared()
-    inquiry.blames_us, inquiry.erratic, inquiry.unsteady = True, None, None
+    inquiry.failures_are_ours, inquiry.failed_once, inquiry.unsteady = True, None, None
     inquiry.left_out.clear()
     return (yield from _others(inquiry, look))
 
@@ -64,7 +64,7 @@ def _others(inquiry: Inquiry, look: Run) -> Asking[Answer]:
         runs = [look]
         answer = yield from _judge_further(inquiry, runs, wanted[1:])
     elif inquiry.room > 1 and inquiry.left > alone:
-        runs = yield from _along(inquiry, look, [wanted[alone], *wanted[:alone]])
+        runs = yield from _read_along(inquiry, look, [wanted[alone], *wanted[:alone]])
         answer = yield from _judge_whole(inquiry, look, runs, wanted[alone + 1 :])
     else:
         (varied,) = yield [following(wanted[alone], look)]
@@ -96,7 +96,7 @@ def _within_the_look(inquiry: Inquiry, look: Run, varied: Run) -> Asking[Answer]
     return why_unjudgeable(runs, final=False) or (yield from _find_divergent(inquiry, runs))
 
 
-def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[list[Run]]:
+def _read_along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[list[Run]]:
     """Make runs that read along in one another, side by side, and end where two diverge; return the first one last."""
     runs: list[Run] = []
     for batch in inquiry.batches(wanted):
@@ -119,7 +119,7 @@ def _along(inquiry: Inquiry, look: Run, wanted: Sequence[RunSpec]) -> Asking[lis
 def _judge_whole(inquiry: Inquiry, look: Run, runs: list[Run], others: Sequence[RunSpec]) -> Asking[Answer]:
     """Return the answer of these runs, the varied one last, and of further ones where they agree."""
     answer: Answer = why_unjudgeable([runs[-1], *runs[:-1]])
-    answer = answer or _blaming(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
+    answer = answer or _noting_whose_failure(inquiry, earliest([look, *_controls(runs)], inquiry.compare))
     answer = answer or (yield from _find_divergent(inquiry, runs)) or (yield from _judge_further(inquiry, runs, others))
     if isinstance(answer, DivergentRuns):
         whole = next((run for run in runs if run.stopped_after is None), None)
@@ -158,19 +158,19 @@ def _apart_at(a: Run, b: Run, place: Divergence) -> DivergentRuns:
 def _find_divergent(inquiry: Inquiry, runs: list[Run]) -> Asking[DivergentRuns | None]:
     """Return where these runs diverge: controls first, since no varied factor is to blame where they diverge."""
     controls = _controls(runs)
-    divergent = _blaming(inquiry, earliest(controls, inquiry.compare))
+    divergent = _noting_whose_failure(inquiry, earliest(controls, inquiry.compare))
     if divergent is not None:
         return divergent
     if any(not run.succeeded for run in controls):
-        inquiry.blames_us = False
+        inquiry.failures_are_ours = False
     runs[:] = yield from inquiry.retried(runs)
-    return inquiry.erratic or earliest(runs, inquiry.compare)
+    return inquiry.failed_once or earliest(runs, inquiry.compare)
 
 
-def _blaming(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns | None:
+def _noting_whose_failure(inquiry: Inquiry, divergent: DivergentRuns | None) -> DivergentRuns | None:
     """Return `divergent`; where an untreated run of it failed, note that failures under treatment are not ours."""
     if divergent is not None:
-        inquiry.blames_us = divergent.divergence.stream != "outcome"
+        inquiry.failures_are_ours = divergent.divergence.stream != "outcome"
     return divergent
 
 
@@ -203,7 +203,7 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
         for run in further:
             place = inquiry.compare(runs[0], run)
             if place is not None:
-                return inquiry.erratic or _apart_at(runs[0], run, place)
+                return inquiry.failed_once or _apart_at(runs[0], run, place)
     return None
 
 

@@ -19,7 +19,7 @@ from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.verdict import WATCHING, WITNESSED, DivergentRuns, LeftOut, Run
 from samebits.comparison.contents import is_digest
 from samebits.comparison.locate import Divergence, Which
-from samebits.comparison.products import PRINTED, Key, Unlike
+from samebits.comparison.products import PRINTED, Key, LeafDifference
 from samebits.factors.catalog import find, in_order
 from samebits.runfolder.spec import RunSpec
 
@@ -70,13 +70,13 @@ class Inquiry:
 
     request: CheckRequest
     pool: RunPool
-    luck: Random = field(default_factory=Random)
+    lot_rng: Random = field(default_factory=Random)
     first: list[Run] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
-    blames_us: bool = True
-    erratic: DivergentRuns | None = None
+    failures_are_ours: bool = True
+    failed_once: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
-    explained: frozenset[Key] = frozenset()
+    compared_leaves: frozenset[Key] = frozenset()
     is_long: bool = False
     known: dict[Hashable, list[Run]] = field(default_factory=dict)
     failures: int = 0
@@ -106,16 +106,18 @@ class Inquiry:
     def compare(self, a: Run, b: Run) -> Divergence | None:
         """Return where two runs first differ: in what was recorded, or else in their files and prints."""
         place = self.pool.compare(a, b)
-        if place is not None or not self.explained or not self.may_compare(a, b):
+        if place is not None or not self.compared_leaves or not self.may_compare(a, b):
             return place
-        return product_divergence(a, [one for one in self.pool.unlike(a, b) if one.key in self.explained])
+        return product_divergence(
+            a, [one for one in self.pool.differing_leaves(a, b) if one.key in self.compared_leaves]
+        )
 
     def may_compare(self, a: Run, b: Run) -> bool:
         """Whether the files and prints of two runs are comparable: both succeeded, and ended at the same place."""
         ends = [run.stopped_after for run in (a, b)]
         return a.succeeded and b.succeeded and ends[0] == ends[1] and "left" not in (a.plan.begins, b.plan.begins)
 
-    def doubt(self, divergent: DivergentRuns) -> None:
+    def note_unsteady(self, divergent: DivergentRuns) -> None:
         """Note two runs that were treated alike and diverge; the earliest such place counts."""
         if self.unsteady is None or divergent.divergence.position < self.unsteady.divergence.position:
             self.unsteady = divergent
@@ -136,7 +138,7 @@ class Inquiry:
     ) -> Asking[tuple[list[Run], list[Lot]]]:
         """Make the runs `beside` and, at the same time, `count` runs with treatments drawn by lot; return both."""
         shares: Mapping[Treatment, float] = dict.fromkeys(treatments, 1 / len(treatments))
-        drawn = [self.luck.choice(list(treatments)) for _ in range(count)]
+        drawn = [self.lot_rng.choice(list(treatments)) for _ in range(count)]
         runs = yield from self.runs_of([*beside, *(treatments[treatment] for treatment in drawn)])
         lots = [(shares, treatment, run) for treatment, run in zip(drawn, runs[len(beside) :], strict=True)]
         return runs[: len(beside)], lots
@@ -149,7 +151,7 @@ class Inquiry:
     def retried(self, runs: Sequence[Run]) -> Asking[list[Run]]:
         """Return the runs; one that failed because of a treatment is made again without that treatment."""
         final = list(runs)
-        for number, run in enumerate(runs if self.blames_us else ()):
+        for number, run in enumerate(runs if self.failures_are_ours else ()):
             # A factor changed at some of its lines only may give a script two clocks that disagree: a failure then
             # says nothing about treating all of its lines.
             if any(setting.released for setting in run.plan.settings.values()):
@@ -244,8 +246,8 @@ class Inquiry:
         """Whether another run with the same treatments succeeds: then the script fails now and then by itself."""
         (again,) = yield [run.plan]
         if again.succeeded:
-            self.erratic = DivergentRuns(again.id, run.id, Divergence(run.steps, "outcome", ending=run.failure))
-            self.doubt(self.erratic)
+            self.failed_once = DivergentRuns(again.id, run.id, Divergence(run.steps, "outcome", ending=run.failure))
+            self.note_unsteady(self.failed_once)
         return bool(again.succeeded)
 
 
@@ -254,7 +256,7 @@ def draws_of(lots: Sequence[Lot], results: Mapping[int, Hashable]) -> list[Draw]
     return [Draw(shares, drawn, results.get(run.id, UNCHANGED)) for shares, drawn, run in lots]
 
 
-def product_divergence(a: Run, found: Sequence[Unlike]) -> Divergence | None:
+def product_divergence(a: Run, found: Sequence[LeafDifference]) -> Divergence | None:
     """Return the first leaf that differs between the products of two runs, as a divergence; None where none does."""
     if not found:
         return None

@@ -112,7 +112,7 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     fresh = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
     draws, released = list[Draw](), (FACTOR, 1)
     while result.chance >= result.limit and inquiry.left:
-        lots = [inquiry.luck.choice([released, HELD]) for _ in range(inquiry.room)]
+        lots = [inquiry.lot_rng.choice([released, HELD]) for _ in range(inquiry.room)]
         runs = yield [fresh if lot == HELD else spec for lot in lots]
         for lot, run in zip(lots, runs, strict=True):
             divergence = inquiry.compare(kept, run)
@@ -153,7 +153,7 @@ def _lines(inquiry: Inquiry, kept: Run, after: Run, carried: Sequence[Carried]) 
         return groups
     guilty = []
     for group in groups:
-        paths = tuple(dict.fromkeys(map(_brought, group)))
+        paths = tuple(dict.fromkeys(map(_path_to_bring, group)))
         (run,) = yield [replace(after.plan, role=f"with {shown_path(paths[0].rstrip(os.sep))} left", brought=paths)]
         # A part of the files may make a run fail where all of them do not: nobody would ever meet that part alone.
         if inquiry.compare(kept, run) is not None and run.succeeded == after.succeeded:
@@ -161,7 +161,7 @@ def _lines(inquiry: Inquiry, kept: Run, after: Run, carried: Sequence[Carried]) 
     return guilty or [list(carried)]
 
 
-def _brought(one: Carried) -> str:
+def _path_to_bring(one: Carried) -> str:
     """Return the path to leave for a line: of a folder, only that it exists, as its files are asked for separately."""
     return {"listed": one.written, "read": one.path}.get(one.how, f"{one.path}{os.sep}")
 

@@ -52,7 +52,7 @@ def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
 
 class _LineSearch:
     def __init__(self, suspect: Suspect) -> None:
-        self.name, self.baseline, self.variant = suspect.name, suspect.baseline, suspect.showing
+        self.name, self.baseline, self.variant = suspect.name, suspect.baseline, suspect.showing_variant
         self.left = min(MOST_RUNS, self.baseline.inquiry.left)
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 

@@ -16,8 +16,8 @@ from samebits.checking.verdict import Cause, CheckVerdict, Patch
 from samebits.factors.base import GeneratorFactor
 from samebits.factors.catalog import find, in_order
 from samebits.factors.context import Setting
-from samebits.fixing.cures import Sources, Wanted
-from samebits.fixing.edits import NoCureError, Original, original, write_all
+from samebits.fixing.cures import EditableFiles, MendRequest
+from samebits.fixing.edits import EditableFile, NoCureError, editable_file, write_all
 from samebits.fixing.patch import Draft, Unmended, patch
 from samebits.runfolder.notes import Observed, read_notes
 
@@ -38,12 +38,12 @@ class Mending:
         files: the sources of the program, as the command found them.
     """
 
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[MendRequest, ...] = ()
     left: tuple[Unmended, ...] = ()
-    files: Sources = field(default_factory=lambda: Sources(_nothing))
+    files: EditableFiles = field(default_factory=lambda: EditableFiles(_nothing))
 
 
-def need_to_fix(environ: Mapping[str, str], told: bool) -> None:
+def assert_may_fix(environ: Mapping[str, str], told: bool) -> None:
     """Raise UsageError where `CI` is set and changing files there was not asked for."""
     if in_ci(environ) and not told:
         raise UsageError(
@@ -52,7 +52,7 @@ def need_to_fix(environ: Mapping[str, str], told: bool) -> None:
         )
 
 
-def _nothing(path: str) -> Original:
+def _nothing(path: str) -> EditableFile:
     raise NoCureError(f"{path} was not read")
 
 
@@ -65,7 +65,7 @@ def mending_of(pool: RunPool, verdict: CheckVerdict) -> Mending:
     early = {name: sites for noted in reversed(facts) for name, sites in noted.early_seeds.items()}
     threads = _threads(run.path for run in pool.runs if not run.plan.settings)
     wanted = [
-        Wanted(
+        MendRequest(
             cause.factor,
             _noted(cause),
             cause.called,
@@ -96,9 +96,9 @@ def _threads(runs: Iterable[Path]) -> int:
     return next((int(value) for value in values if value.isdigit()), 0)
 
 
-def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> Sources:
+def _read_all(pool: RunPool, wanted: Sequence[MendRequest], paths: Sequence[str]) -> EditableFiles:
     """Read all files of the program now: the copy of the folder is removed with the check."""
-    files = dict[str, Original | NoCureError]()
+    files = dict[str, EditableFile | NoCureError]()
     for cause in wanted:
         sites = [site for site in (cause.site, cause.late, *cause.others, *cause.early) if site is not None]
         for path in dict.fromkeys([*paths, cause.script, *(site.path for site in sites)]):
@@ -109,16 +109,16 @@ def _read_all(pool: RunPool, wanted: Sequence[Wanted], paths: Sequence[str]) -> 
                 except NoCureError as error:
                     files[path] = error
 
-    def read(path: str) -> Original:
+    def read(path: str) -> EditableFile:
         file = files.get(path, NoCureError(f"{path} was not read"))
         if isinstance(file, NoCureError):
             raise file
         return file
 
-    return Sources(read, paths)
+    return EditableFiles(read, paths)
 
 
-def file_of(pool: RunPool, path: str) -> Original:
+def file_of(pool: RunPool, path: str) -> EditableFile:
     """Return a file of the user's as the command found it; raise NoCureError where it must not or cannot be edited."""
     real, folder = os.path.realpath(path), pool.workspace.folder
     if not path.startswith(os.sep):
@@ -131,7 +131,7 @@ def file_of(pool: RunPool, path: str) -> Original:
             "is not in the copies of the folder" if real.startswith(folder + os.sep) else "lies outside of the folder"
         )
         raise NoCureError(f"{shown_path(real)} {where}")
-    return original(real, content)
+    return editable_file(real, content)
 
 
 def patched(found: Checked, request: CheckRequest, home: Path, check_again: CheckAgain) -> CheckVerdict:

@@ -11,7 +11,7 @@ from samebits.base.errors import UsageError
 from samebits.checking.verdict import Run
 from samebits.factors.catalog import CATALOG, find, in_order
 from samebits.factors.context import Setting, SiteKey
-from samebits.factors.pinning import settings_from
+from samebits.factors.pinning import parsed_settings
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import LEAST, Config
 from samebits.launch.machine import cores
@@ -29,7 +29,7 @@ CONTROL, VARIED = "control", "varied"
 MOST_UNASKED = 2
 
 # Fields that do not change which causes a check can find, and those that take a list: `options` skips both.
-_ASIDE = {"command", "pins", "vary", "share", "jobs", "as_fits", "level", "all_origins", "isolation", "patch"}
+_UNLISTED = {"command", "pins", "vary", "share", "jobs", "as_fits", "level", "all_origins", "isolation", "patch"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class CheckRequest:
         given = [("--pin", pin) for pin in pins] + [("--vary", name) for name in self.vary]
         given += [("--share", path) for path in self.share]
         changed = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
-        flags = {f"--{name.replace('_', '-')}": value for name, value in changed.items() if name not in _ASIDE}
+        flags = {f"--{name.replace('_', '-')}": value for name, value in changed.items() if name not in _UNLISTED}
         return (*chain(*given, *((flag,) if value is True else (flag, str(value)) for flag, value in flags.items())),)
 
     @property
@@ -134,7 +134,7 @@ def check_request(words: Sequence[str], config: Config, **options: Any) -> Check
     as_fits = not isinstance(jobs, int)
     if as_fits:
         jobs = cores() if jobs == "auto" else min(cores(), MOST_UNASKED)
-    pins, vary = settings_from(values.pop("pins", ())), in_order([find(name).name for name in values.pop("vary", ())])
+    pins, vary = parsed_settings(values.pop("pins", ())), in_order([find(name).name for name in values.pop("vary", ())])
     # An option that is typed overrides what is configured for the same factor.
     if not options.get("vary"):
         vary = [name for name in vary if name not in pins]

@@ -20,12 +20,19 @@ from samebits.checking.facts import read_facts
 from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.comparison.products import Key, Products, Unlike, read_products, unlike, unlike_beside_ids
+from samebits.comparison.products import (
+    Key,
+    LeafDifference,
+    Products,
+    differing_beyond_ids,
+    differing_leaves,
+    read_products,
+)
 from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
-from samebits.launch.machine import Fitting
+from samebits.launch.machine import RunCapacity
 from samebits.launch.process import Outcome, run_in
-from samebits.launch.signals import working_in
+from samebits.launch.signals import busy_in
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote, read_notes
 from samebits.runfolder.removal import remove
@@ -82,14 +89,14 @@ class RunPool:
         self.causes = 0
         self._limits: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._fitting = Fitting(request.jobs, as_fits=request.as_fits, is_same_path=self.workspace.is_mounted)
+        self._fitting = RunCapacity(request.jobs, as_fits=request.as_fits, is_same_path=self.workspace.is_mounted)
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
         self.reads_products = False
         self.at_end: Callable[[Outcome, Place], None] = lambda *_: None
         self._compared: dict[tuple[int, int, bool], Divergence | None] = {}
-        self._unlike: dict[tuple[int, int], list[Unlike]] = {}
+        self._unlike: dict[tuple[int, int], list[LeafDifference]] = {}
 
     @property
     def left(self) -> int:
@@ -127,9 +134,9 @@ class RunPool:
             while len(done) < len(jobs):
                 batch = jobs[len(done) : len(done) + self.room]
                 if len(batch) == 1:
-                    done.append(self._keep(self._one(*batch[0], command)))
+                    done.append(self._keep(self._run_one(*batch[0], command)))
                 else:
-                    done += self._at_once(batch, command)
+                    done += self._run_side_by_side(batch, command)
         except KeyboardInterrupt as interrupt:
             complete = {run.id for run in self.runs}
             self.cut_short = tuple(job for job in jobs if job[0] not in complete and self.path_of(*job).exists())
@@ -147,18 +154,18 @@ class RunPool:
         """Return where two runs first differ in what was trained."""
         return None if self.compare(a, b) is None else self.compare(a, b, in_trained=True)
 
-    def unlike(self, a: Run, b: Run) -> list[Unlike]:
+    def differing_leaves(self, a: Run, b: Run) -> list[LeafDifference]:
         """Return the leaves that differ in the files and prints of two runs; each pair is compared only once."""
         if (a.id, b.id) not in self._unlike:
-            leaves = unlike(self._made_by(a, b), self._made_by(b, a))
-            self._unlike[a.id, b.id] = [one for one in leaves if not self._is_found(one, a, b)]
+            leaves = differing_leaves(self._made_by(a, b), self._made_by(b, a))
+            self._unlike[a.id, b.id] = [one for one in leaves if not self._is_from_earlier_run(one, a, b)]
         return self._unlike[a.id, b.id]
 
-    def unlike_beside_ids(self, heard: Run, other: Run) -> frozenset[Key]:
+    def differing_beyond_ids(self, heard: Run, other: Run) -> frozenset[Key]:
         """Return the leaves that differ between two runs, except where the first one quotes its own ids."""
-        return unlike_beside_ids(self._made_by(heard, other), self._made_by(other, heard))
+        return differing_beyond_ids(self._made_by(heard, other), self._made_by(other, heard))
 
-    def _is_found(self, one: Unlike, a: Run, b: Run) -> bool:
+    def _is_from_earlier_run(self, one: LeafDifference, a: Run, b: Run) -> bool:
         """Whether only the earlier run wrote a file, outside all copies: the later run found it there."""
         earlier = one.a if a.id < b.id else one.b
         is_alone = not one.key[1] and None in (one.a, one.b) and earlier is not None
@@ -194,21 +201,21 @@ class RunPool:
         for roots in self.home.glob(f"*/*{ROOTS}"):
             remove(roots)
 
-    def _at_once(self, jobs: Sequence[tuple[int, RunSpec]], command: Command | None) -> list[Run]:
+    def _run_side_by_side(self, jobs: Sequence[tuple[int, RunSpec]], command: Command | None) -> list[Run]:
         """Make runs side by side; where they met outside their copies, or memory was short, repeat them one by one."""
-        apart = self._apart([plan for _, plan in jobs])
+        apart = self._seconds_between_starts([plan for _, plan in jobs])
         with ThreadPoolExecutor(len(jobs)) as threads:
             running: list[Future[Run]] = []
             for job in jobs:
                 wait(running[-1:], apart)
-                running.append(threads.submit(self._one, *job, command))
+                running.append(threads.submit(self._run_one, *job, command))
         trouble = next(filter(None, (future.exception() for future in running)), None)
         made = [future.result() for future in running if future.exception() is None]
         if trouble is None and any(run.facts.reached or _is_out_of_memory(run) for run in made):
             self._fitting.go_alone()
             for at, job in enumerate(jobs):
                 remove(self.path_of(*job))
-                made[at] = self._one(*job, command)
+                made[at] = self._run_one(*job, command)
             shared = next((note.what for run in made for note in run.facts.reached), "")
             why = f"it shares {shared} with the run at the same time" if shared else "memory was short"
             self.remarks += [f"run {number} was repeated alone: {why}" for number, _ in jobs]
@@ -217,14 +224,14 @@ class RunPool:
             raise trouble
         return runs
 
-    def _apart(self, plans: Sequence[RunSpec]) -> float:
+    def _seconds_between_starts(self, plans: Sequence[RunSpec]) -> float:
         """Return the seconds between the starts of runs that would agree in what depends on the moment of the start."""
         if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
             return 0.0
         longest = max((run.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)
 
-    def _one(self, number: int, plan: RunSpec, command: Command | None) -> Run:
+    def _run_one(self, number: int, plan: RunSpec, command: Command | None) -> Run:
         """Make one run, and read it from its folder."""
         path = self.path_of(number, plan)
         self._announce(number, plan, None, path)
@@ -262,8 +269,8 @@ class RunPool:
             steps=steps,
             ranks=len({recording.rank for recording in recordings}) or 1,
             facts=read_facts(path, None if plan.begins == "left" else changed),
-            trouble=unjudgeable.broken(path, steps),
-            silence=unjudgeable.silence(path, steps),
+            trouble=unjudgeable.recording_error(path, steps),
+            nothing_recorded=unjudgeable.why_nothing_recorded(path, steps),
             products=products,
         )
 
@@ -322,7 +329,7 @@ class RunPool:
 
 
 @dataclass(frozen=True)
-class Around:
+class PoolContext:
     """The surroundings of runs: the folder for them, a receiver of announcements, and a display of their progress."""
 
     home: Path
@@ -331,16 +338,20 @@ class Around:
 
 
 @contextmanager
-def pool_in(around: Around, request: CheckRequest, replaced: Mapping[str, bytes] | None = None) -> Iterator[RunPool]:
+def pool_in(
+    context: PoolContext, request: CheckRequest, replaced: Mapping[str, bytes] | None = None
+) -> Iterator[RunPool]:
     """The pool that makes the runs of a command in a folder; afterwards only their recordings are left there.
 
     It announces that much will be copied, or that a run takes long to reach its first step. `replaced` maps files of
     the folder to the content that its copies hold instead.
     """
     with (
-        working_in(around.home),
-        around.watching() as watch,
-        closing(RunPool(request, around.home, patient(around.announce, watch), replaced, around.announce)) as pool,
+        busy_in(context.home),
+        context.watching() as watch,
+        closing(
+            RunPool(request, context.home, announcing_a_long_wait(context.announce, watch), replaced, context.announce)
+        ) as pool,
     ):
         yield pool
 
@@ -375,7 +386,7 @@ def _steps_of(recordings: Sequence[Recording]) -> int:
     return min(last.values(), default=0)
 
 
-def patient(announce: Callable[[str], None], watch: Watch | None = None, seconds: float = 60.0) -> Watch:
+def announcing_a_long_wait(announce: Callable[[str], None], watch: Watch | None = None, seconds: float = 60.0) -> Watch:
     """Return the watch, extended to announce once that the first run took this long without a training step."""
     until, is_over = math.inf, False
 

@@ -25,7 +25,7 @@ from samebits.base.sites import shown_path
 from samebits.checking import plan as plans
 from samebits.checking.inquiry import Asking, Inquiry, product_divergence
 from samebits.checking.verdict import DivergentRuns, Run
-from samebits.comparison.products import PRINTED, Key, Unlike
+from samebits.comparison.products import PRINTED, Key, LeafDifference
 from samebits.factors.catalog import in_order
 from samebits.factors.context import Setting
 from samebits.runfolder.spec import RunSpec
@@ -35,7 +35,7 @@ HARMLESS = ("clock", "process-id")
 ROLES = "clock held", "clock held, rest varied", "clock changed"
 MOST_NAMED = 3
 
-Apart = tuple[Run, Run, Sequence[Unlike]]
+Apart = tuple[Run, Run, Sequence[LeafDifference]]
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,12 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     """Compare what runs have made that agree in all that was recorded; runs left alone come first in `runs`."""
     # The first run may have been a look that was ended in the middle.
     usable = max(([run for run in runs if inquiry.may_compare(one, run)] for one in runs), key=len, default=[])
-    differing_pairs = [(a, b, apart) for a, b in combinations(usable, 2) if (apart := inquiry.pool.unlike(a, b))]
+    differing_pairs = [
+        (a, b, apart) for a, b in combinations(usable, 2) if (apart := inquiry.pool.differing_leaves(a, b))
+    ]
     if not differing_pairs:
         return ProductComparison()
-    inquiry.explained = moving = _keys(differing_pairs)
+    inquiry.compared_leaves = moving = _keys(differing_pairs)
     names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
     if not names or inquiry.left < len(ROLES):
         return ProductComparison(_place(differing_pairs, moving))
@@ -92,17 +94,17 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         return ProductComparison(_place(differing_pairs, moving))
     # Ids of runs left alone are unknown: a leaf is an id if it differs only where a watched run quotes its own.
     pairs = product(first, [*usable, *first])
-    beside = frozenset[Key]().union(*(inquiry.pool.unlike_beside_ids(one, run) for one, run in pairs))
+    beside = frozenset[Key]().union(*(inquiry.pool.differing_beyond_ids(one, run) for one, run in pairs))
     ids = frozenset(key for key in moving if not any(_is_about(one, key) for one in beside))
-    inquiry.explained = moving = moving - ids
+    inquiry.compared_leaves = moving = moving - ids
     if not moving:
         return ProductComparison(ids=tuple(sorted(ids)))
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
     if entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
         return ProductComparison(_place(differing_pairs, moving))
-    alike_pairs, shown = [(held, again, inquiry.pool.unlike(held, again))], [held.id, again.id]
+    alike_pairs, shown = [(held, again, inquiry.pool.differing_leaves(held, again))], [held.id, again.id]
     following = moving - _keys(alike_pairs)
-    new_in = [inquiry.pool.unlike(a, b) for a, b in [(held, other), *product(usable, (held, other))]]
+    new_in = [inquiry.pool.differing_leaves(a, b) for a, b in [(held, other), *product(usable, (held, other))]]
     is_new = all(any(_is_about(one.key, key) for one in apart) for key in following for apart in new_in)
     # With only two other runs, luck would show that in 1.2 %: one more held run is needed then.
     batches = [plan[2:] if len(usable) > 2 else plan[1:]] if is_new else [plan, plan]
@@ -112,12 +114,12 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
             return ProductComparison(_place(differing_pairs, moving))
         for run in further:
             like = other if run.plan.role == other.plan.role else held
-            alike_pairs.append((like, run, inquiry.pool.unlike(like, run)))
+            alike_pairs.append((like, run, inquiry.pool.differing_leaves(like, run)))
             shown += [run.id] if like is held else []
         following = moving - _keys(alike_pairs)
     first_only = frozenset(key for key in following if _is_first_only(inquiry, key, [*usable, held, other]))
     following -= first_only
-    inquiry.explained = differing = _keys(alike_pairs) | first_only
+    inquiry.compared_leaves = differing = _keys(alike_pairs) | first_only
     # Where a leaf differs between the held runs only, these show it.
     place = _place(differing_pairs, differing) or _place(alike_pairs, differing)
     return ProductComparison(place, tuple(sorted(following)), tuple(shown), tuple(sorted(ids)))
@@ -131,7 +133,7 @@ def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:
 def _is_first_only(inquiry: Inquiry, key: Key, runs: Sequence[Run]) -> bool:
     """Whether a leaf is alike in all runs after the first one, which left something outside its copy for them."""
     first, *later = sorted(runs, key=lambda run: run.id)
-    pairs = (inquiry.pool.unlike(a, b) for a, b in combinations(later, 2))
+    pairs = (inquiry.pool.differing_leaves(a, b) for a, b in combinations(later, 2))
     return bool(first.facts.reached) and not any(_is_about(one.key, key) for apart in pairs for one in apart)
 
 

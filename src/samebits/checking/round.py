@@ -103,7 +103,7 @@ class Round:
             if self.accused != before and pins not in [one.pins for one in self.trials]:
                 self.trials.append(RemedyTrial(pins, self.inquiry.request.last_step))
                 yield from self._try(self.trials[-1], is_varied=True)
-                yield from self._pin_again()
+                yield from self._recheck_baseline()
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
             remedied = self._remedied
@@ -116,7 +116,7 @@ class Round:
     def _remedied(self) -> RemedyTrial | None:
         return self.trials[-1] if self.trials and self.trials[-1].holds else None
 
-    def _pin_again(self) -> Asking[None]:
+    def _recheck_baseline(self) -> Asking[None]:
         """Make a second baseline run where three remedies failed: if both diverge, any factor would seem to matter."""
         if len(self.baseline.runs) > 1 or len(self.trials) < 3 or self.trials[-1].is_base:
             return
@@ -126,7 +126,7 @@ class Round:
         if self.baseline.limit != limit:
             self._start_again()
 
-    def show(self) -> Asking[bool]:
+    def try_whole_runs(self) -> Asking[bool]:
         """Whether the last remedy holds: whole runs show it, unless it is known where its runs diverge later."""
         trial = self.trials[-1]
         if trial.later is None:
@@ -136,7 +136,7 @@ class Round:
                 specs = [plans.following(self._remedy(trial, is_varied), known) for is_varied in batch]
                 runs = yield from self.inquiry.runs_of(specs)
                 for is_varied, run in zip(batch, runs, strict=True):
-                    self._take(trial, run, is_varied)
+                    self._note_remedy_run(trial, run, is_varied)
                 if not trial.holds:
                     return False
         return True
@@ -148,7 +148,7 @@ class Round:
             if unsteady is None or not LIMIT <= self._chance_of_agreeing(unsteady) < 1 or not self.inquiry.left:
                 return
             (run,) = yield from self.inquiry.runs_of([self._remedy(trial, False, is_short=True)])
-            self._take(trial, run, is_varied=False)
+            self._note_remedy_run(trial, run, is_varied=False)
 
     def accounts_for(self, unsteady: DivergentRuns) -> bool:
         """Whether runs treated alike diverge only because a guilty factor was released: with the remedy all agree."""
@@ -162,7 +162,7 @@ class Round:
         agree = all(self.inquiry.compare(trial.runs[0], run) is None for run in trial.runs[1:])
         held = [*self.baseline.runs, *trial.runs]
         return (
-            min((one.chance_of_agreeing(unsteady, held) for one in self.accused if one.stands), default=1.0)
+            min((one.chance_of_agreeing(unsteady, held) for one in self.accused if one.is_standing), default=1.0)
             if agree
             else 1.0
         )
@@ -225,7 +225,7 @@ class Round:
             if drawn != HELD:
                 next(one for one in suspects if one.name == drawn[0]).add(run)
             elif untried:
-                self._take(untried, run, is_varied=False)
+                self._note_remedy_run(untried, run, is_varied=False)
                 is_surprise |= self.baseline.differ(self.baseline.base, run) is not None
             else:
                 self.baseline.add(run)
@@ -237,7 +237,7 @@ class Round:
         """Discard the draws so far: the factors still accused are tested again, with a lower limit."""
         self.inquiry.failures += 1
         self._lots.clear()
-        fallen = {one.name for one in self.accused if not one.stands}
+        fallen = {one.name for one in self.accused if not one.is_standing}
         self.accused = [one for one in self.accused if one.name not in fallen]
         self.trials = [one for one in self.trials if not fallen.intersection(one.pins)]
 
@@ -248,7 +248,7 @@ class Round:
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful = self._doubtful()
         (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room - 1), [plan])
-        self._take(trial, run, is_varied)
+        self._note_remedy_run(trial, run, is_varied)
 
     def _settle(self, trial: RemedyTrial) -> Asking[None]:
         """Try a remedy with nothing else treated, as long as its runs leave open whether it holds."""
@@ -267,7 +267,7 @@ class Round:
         make = plans.remedy_varied_run if is_varied else plans.remedy_run
         return make(self.inquiry.request, trial.pins, self.baseline.step if is_short else None)
 
-    def _take(self, trial: RemedyTrial, run: Run, is_varied: bool) -> None:
+    def _note_remedy_run(self, trial: RemedyTrial, run: Run, is_varied: bool) -> None:
         """Note what a run with a remedy shows."""
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
@@ -283,9 +283,9 @@ class Round:
             trial.holds = trial.is_base = True
         if earlier is not None:
             ids = [one.id for one in trial.varied]
-            self._compared(trial, *sorted([earlier, run], key=lambda one: one.id in ids))
+            self._note_remedy_pair(trial, *sorted([earlier, run], key=lambda one: one.id in ids))
 
-    def _compared(self, trial: RemedyTrial, a: Run, b: Run) -> None:
+    def _note_remedy_pair(self, trial: RemedyTrial, a: Run, b: Run) -> None:
         """Note what two runs with a remedy show."""
         place = self.inquiry.compare(a, b)
         varied = tuple(in_order([*a.plan.named("varied"), *b.plan.named("varied")]))

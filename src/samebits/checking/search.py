@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from samebits.base.errors import SamebitsError
 from samebits.checking.facts import Entry
 from samebits.checking.first import ask_first_question, earliest, trained_alike
+from samebits.checking.full_pin import FullPin, try_full_pin
 from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behind
 from samebits.checking.lines import GuiltyLine, guilty_lines, unsearched_line
-from samebits.checking.partial_pins import WholePin, whole_pin
 from samebits.checking.plan import moving_factors
 from samebits.checking.pool import BudgetSpentError
 from samebits.checking.products import ProductComparison, products_compared
@@ -33,7 +33,7 @@ SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
 
 
 @dataclass
-class Found:
+class SearchState:
     """The findings so far, kept outside the search so that a search cut short loses nothing.
 
     Attributes:
@@ -55,9 +55,9 @@ class Found:
     alike: tuple[Run, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     lines: dict[str, list[GuiltyLine]] = field(default_factory=dict)
-    made: ProductComparison = field(default_factory=ProductComparison)
-    left: LeftBehind | None = None
-    whole: WholePin | None = None
+    product_comparison: ProductComparison = field(default_factory=ProductComparison)
+    leftover_result: LeftBehind | None = None
+    full_pin: FullPin | None = None
     untested: list[str] = field(default_factory=list)
     stopped: bool = False
     signal: int | None = None
@@ -65,8 +65,8 @@ class Found:
     @property
     def causes(self) -> list[Cause]:
         """The causes, each of which needs one fix; first those that vary between runs by themselves."""
-        causes = [] if self.left is None else self.left.causes
-        causes += [] if self.whole is None else [self.whole.cause]
+        causes = [] if self.leftover_result is None else self.leftover_result.causes
+        causes += [] if self.full_pin is None else [self.full_pin.cause]
         causes += [self._cause(suspect, line) for suspect in self.accused for line in self._lines_of(suspect)]
         return sorted(causes, key=lambda cause: not cause.varies_between_runs)
 
@@ -78,7 +78,7 @@ class Found:
     @property
     def accused(self) -> list[Suspect]:
         """The suspects that still stand: for others, a later round has shown that nothing repeats where they differ."""
-        return [suspect for suspect in self.rounds[-1].accused if suspect.stands] if self.rounds else []
+        return [suspect for suspect in self.rounds[-1].accused if suspect.is_standing] if self.rounds else []
 
     def _lines_of(self, suspect: Suspect) -> list[GuiltyLine]:
         lines = _read_lines(suspect)
@@ -108,9 +108,9 @@ class Found:
     @property
     def remedy(self) -> Remedy | None:
         """The last remedy that was tried and pins all causes found so far."""
-        if self.whole is not None:
-            runs, compare = self.whole.remedy, self.rounds[-1].inquiry.compare
-            return self.whole.tried(earliest(runs, compare) if runs else None)
+        if self.full_pin is not None:
+            runs, compare = self.full_pin.remedy, self.rounds[-1].inquiry.compare
+            return self.full_pin.tried(earliest(runs, compare) if runs else None)
         names = {one.name for one in self.accused}
         trials = [(round_, one) for round_ in self.rounds for one in round_.trials if names and names <= {*one.pins}]
         if not trials:
@@ -133,7 +133,7 @@ class Found:
     @property
     def unknown(self) -> Unknown | None:
         """Runs that diverge with everything pinned, or with the remedy and nothing else to suspect; None if none do."""
-        if not self.rounds or (self.whole is not None and self.whole.cause.confirmed):
+        if not self.rounds or (self.full_pin is not None and self.full_pin.cause.confirmed):
             return None
         last, witnessed = self.rounds[-1], _witnessed(self.rounds[-1])
         unsteady = last.inquiry.unsteady
@@ -154,7 +154,7 @@ class Found:
         return in_order(self.rounds[-1].lineup.waiting) if self.rounds else []
 
 
-def search(inquiry: Inquiry, found: Found) -> Asking[None]:
+def search(inquiry: Inquiry, found: SearchState) -> Asking[None]:
     """Make the whole search, as requests to `drive`; its findings are in `found`, also when the runs are used up."""
     try:
         first = yield from ask_first_question(inquiry)
@@ -165,28 +165,28 @@ def search(inquiry: Inquiry, found: Found) -> Asking[None]:
         else:
             found.divergent = first
             found.alike = yield from trained_alike(inquiry, first)
-            found.made = yield from products_compared(inquiry, found.alike)
-            found.left = yield from first_run_effect(inquiry, inquiry.first[0])
-            if found.left is None:
+            found.product_comparison = yield from products_compared(inquiry, found.alike)
+            found.leftover_result = yield from first_run_effect(inquiry, inquiry.first[0])
+            if found.leftover_result is None:
                 yield from _explain(inquiry, first, found)
     except BudgetSpentError as spent:
         found.stopped, found.signal, found.error = spent.trouble is None, spent.signal, spent.trouble
 
 
-def _same(inquiry: Inquiry, found: Found) -> Asking[None]:
+def _same(inquiry: Inquiry, found: SearchState) -> Asking[None]:
     """Compare what runs have made where all that was recorded agrees, and test what one leaves for the next one."""
-    found.made = yield from products_compared(inquiry, inquiry.first)
-    found.divergent = found.made.at
+    found.product_comparison = yield from products_compared(inquiry, inquiry.first)
+    found.divergent = found.product_comparison.at
     if found.divergent is None:
-        found.left = yield from left_behind(inquiry, inquiry.first)
-        found.divergent = None if found.left is None else found.left.divergent
-        if found.left is None or found.left.unsteady is None:
+        found.leftover_result = yield from left_behind(inquiry, inquiry.first)
+        found.divergent = None if found.leftover_result is None else found.leftover_result.divergent
+        if found.leftover_result is None or found.leftover_result.unsteady is None:
             return
-        found.divergent, found.left = found.left.unsteady, None
+        found.divergent, found.leftover_result = found.leftover_result.unsteady, None
     yield from _explain(inquiry, found.divergent, found)
 
 
-def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking[None]:
+def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: SearchState) -> Asking[None]:
     """Find causes and remedies in turn, until a remedy holds to the end or no suspect is left."""
     at, round_ = divergent, None
     while True:
@@ -203,17 +203,17 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: Found) -> Asking
             if suspect.proven and suspect.name not in found.lines:
                 found.lines[suspect.name] = yield from guilty_lines(suspect)
         if round_.baseline.is_hopeless:
-            found.whole = yield from whole_pin(round_)
+            found.full_pin = yield from try_full_pin(round_)
             return
-        if trial is None or not (yield from round_.show()):
+        if trial is None or not (yield from round_.try_whole_runs()):
             return
-        if trial.later is None and not found.made.follows and found.made.at is None:
-            found.made = yield from products_compared(inquiry, trial.whole, trial.pins)
-            trial.later = found.made.at
+        if trial.later is None and not found.product_comparison.follows and found.product_comparison.at is None:
+            found.product_comparison = yield from products_compared(inquiry, trial.whole, trial.pins)
+            trial.later = found.product_comparison.at
         if trial.later is None:
             yield from round_.repeat_remedy()
             alike = [run for run in trial.runs if run not in trial.whole]
-            found.left = yield from left_behind(inquiry, [*trial.whole, *alike])
+            found.leftover_result = yield from left_behind(inquiry, [*trial.whole, *alike])
             return
         at = trial.later
 
@@ -234,7 +234,7 @@ def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
     """Return every factor that entered the first baseline run, with its first line, except for guilty ones."""
     if not round_.baseline.runs:  # the runs were used up before
         return ()
-    guilty = {suspect.name for suspect in round_.accused if suspect.stands}
+    guilty = {suspect.name for suspect in round_.accused if suspect.is_standing}
     facts = round_.baseline.base.facts
     read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
     entries = {**facts.entries, **read}

@@ -82,7 +82,7 @@ class Baseline:
             self.runs = yield from self.inquiry.runs_of([self.plan])
             self.keep(None, self.runs)
         for run in self.runs[1:]:
-            self.doubt(self.base, run)
+            self.note_if_unsteady(self.base, run)
         self.plan = replace(self.plan, settings=self.base.plan.settings, witness=self.base.plan.witness)
         if not self.base.succeeded and self._at.divergence.stream != "outcome":
             return f"with everything pinned, run {self.base.id} {self.base.ending}, see {self.base.path}"
@@ -112,7 +112,7 @@ class Baseline:
         """Add a baseline run, and note where it diverges from the first one."""
         self.runs.append(run)
         self.keep(None, self.runs)
-        self.doubt(self.base, run)
+        self.note_if_unsteady(self.base, run)
 
     def entries(self, name: str) -> tuple[Entry, ...]:
         """Return the lines at which a factor entered the first baseline run."""
@@ -152,11 +152,11 @@ class Baseline:
         """Whether runs treated alike diverge no later than the runs to be explained."""
         return self.limit <= self._at.divergence.position
 
-    def doubt(self, a: Run, b: Run) -> None:
+    def note_if_unsteady(self, a: Run, b: Run) -> None:
         """Note where two runs treated alike diverge: from there on no factor can be accused."""
         place = self.differ(a, b)
         if place is not None:
-            self.inquiry.doubt(DivergentRuns(a.id, b.id, place))
+            self.inquiry.note_unsteady(DivergentRuns(a.id, b.id, place))
 
 
 def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None]) -> list[list[Run]]:
@@ -179,7 +179,7 @@ class Release:
     count: int = 1
 
     @property
-    def what(self) -> Hashable:
+    def released_key(self) -> Hashable:
         """The released factors and their variant, as a key for runs that release them."""
         return self.names, self.variant
 
@@ -211,7 +211,7 @@ class Suspect:
         return find(self.name).selects_algorithm
 
     @property
-    def stands(self) -> bool:
+    def is_standing(self) -> bool:
         """Whether its runs diverge before anything is unsteady."""
         return self.divergent.divergence.position < self.baseline.limit
 
@@ -223,7 +223,7 @@ class Suspect:
         return len(self.runs) - max(len(group) for group in self.baseline.classes(self.runs))
 
     @property
-    def showing(self) -> int:
+    def showing_variant(self) -> int:
         """The variant with which a run of it differed from the baseline: other variants may change nothing."""
         shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
         return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
@@ -251,7 +251,7 @@ class Suspect:
         if self.is_left_alone:
             return
         if before is not None:
-            self.baseline.doubt(before, run)
+            self.baseline.note_if_unsteady(before, run)
         elif self.results()[run.id] in {UNCHANGED, *results}:
             self.ways.pop(way, None)
 
@@ -285,7 +285,7 @@ class Lineup:
         self.queue: list[Release] = []
         self.found: list[Suspect] = []
         self.acquitted: list[str] = []
-        self._rare: list[Release] = []
+        self._retries: list[Release] = []
 
     def begin(self) -> None:
         """Put the factors in order, by what the baseline has seen."""
@@ -310,7 +310,7 @@ class Lineup:
         while not self._baseline.is_hopeless:
             if self.found:
                 return self.found.pop(0)
-            if not self.queue and self._rare and not accused:
+            if not self.queue and self._retries and not accused:
                 self.queue = [self._once_more()]
             guilty = {*self._pins, *accused}
             queue = [replace(one, names=tuple(name for name in one.names if name not in guilty)) for one in self.queue]
@@ -323,14 +323,14 @@ class Lineup:
                 if sum(one.count for one in [*batch, self.queue[0]]) > most:
                     break
                 batch.append(self.queue.pop(0))
-            yield from self._let_go(batch)
+            yield from self._make_releases(batch)
         return None
 
     def _once_more(self) -> Release:
         """Return a release whose runs came out alike, to be made in more runs; one unlike the baseline comes first."""
-        ended = [self._baseline.known(release.what)[0] for release in self._rare]
+        ended = [self._baseline.known(release.released_key)[0] for release in self._retries]
         changed = [self._baseline.differ(self._baseline.base, run) is not None for run in ended]
-        return replace(self._rare.pop(changed.index(True) if any(changed) else 0), count=RARE_RUNS)
+        return replace(self._retries.pop(changed.index(True) if any(changed) else 0), count=RARE_RUNS)
 
     @property
     def is_anyone_likely(self) -> bool:
@@ -356,23 +356,23 @@ class Lineup:
         known = {entry.site.key for pin in self._pins for entry in lines.get(pin, ())}
         return known.issuperset(entry.site.key for entry in lines.get(name, ()))
 
-    def _let_go(self, batch: Sequence[Release]) -> Asking[None]:
+    def _make_releases(self, batch: Sequence[Release]) -> Asking[None]:
         """Make the runs of these releases; their factors are then acquitted, suspected, or queued in halves."""
         baseline, halves = self._baseline, list[Release]()
-        earlier = [baseline.known(release.what) for release in batch]
+        earlier = [baseline.known(release.released_key) for release in batch]
         lacking = [release.count - len(runs) for release, runs in zip(batch, earlier, strict=True)]
         plans_of = [self._plan(one) for one, count in zip(batch, lacking, strict=True) for _ in range(count)]
         made = iter((yield from self._inquiry.runs_of(plans_of)))
         for release, reused, count in zip(batch, earlier, lacking, strict=True):
             runs = [*reused, *islice(made, max(count, 0))]
-            baseline.keep(release.what, runs)
+            baseline.keep(release.released_key, runs)
             base = baseline.base if release.variant else runs[0]
             others = [run for run in runs if run is not base]
             apart = [(run, place) for run in others if (place := baseline.differ(base, run)) is not None]
             names = [name for name in release.names if release.variant == 0 or name in runs[0].plan.named("varied")]
             if not apart:
                 self.acquitted += names
-                self._rare += [release] if release.count == LEFT_ALONE_RUNS else []
+                self._retries += [release] if release.count == LEFT_ALONE_RUNS else []
             elif len(release.names) > 1:
                 halves += release.halves
             # Another variant of the same factor, made at the same time, may have shown it already.

@@ -41,10 +41,10 @@ def why_unjudgeable(runs: Sequence[Run], final: bool = True) -> SamebitsError | 
     if len(failed) == len(runs):
         # No run gets what was to be read through a pipe, so a second chance would change nothing.
         return _failed(first, len(runs)) if final or len(runs) > 1 or input_is_lost() else None
-    return None if first in failed else first.silence
+    return None if first in failed else first.nothing_recorded
 
 
-def broken(folder: Path, steps: int) -> SamebitsError | None:
+def recording_error(folder: Path, steps: int) -> SamebitsError | None:
     """Return what ended a recording; a helper process that could not be entered does not count if another trained."""
     for note in read_notes(folder, Failed):
         if note.kind == "not_injected" and steps:
@@ -76,37 +76,39 @@ def _failed(run: Run, count: int) -> SamebitsError:
     ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
         f"{ended}; the end of its output:\n{printed}",
-        f"{_different_here()}; the whole output is in {run.folder.stderr}",
+        f"{_check_conditions_hint()}; the whole output is in {run.folder.stderr}",
     )
 
 
-def _different_here() -> str:
+def _check_conditions_hint() -> str:
     """Return what differs under a check and makes scripts fail that work without it."""
     if input_is_lost():
         return f"{NO_PIPE}; and each run has a copy of the folder"
     return "does it work without samebits? Under a check nothing can be typed in, and each run has a copy of the folder"
 
 
-def silence(folder: Path, steps: int) -> SamebitsError | None:
+def why_nothing_recorded(folder: Path, steps: int) -> SamebitsError | None:
     """Return why nothing was recorded; None where something was."""
     if steps:
         return None
     if next(read_notes(folder, Started), None) is None:
         return InjectionError(
             "the command ran, but samebits did not get into any Python process of it",
-            _or_the_pipe("is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself"),
+            _with_pipe_hint(
+                "is Python started with -I, -E or -S, or without PYTHONPATH? Give the python command itself"
+            ),
         )
     if next(read_notes(folder, Observed), None) is None:
         return NoTorchError(
             "the command never imported torch",
-            _or_the_pipe("check the script that trains, with the Python that has torch installed"),
+            _with_pipe_hint("check the script that trains, with the Python that has torch installed"),
         )
     return NothingTrainedError(
         "the command ended without one training step: no optimizer step, no backward, no call of a module",
-        _or_the_pipe("check the script that trains, with arguments that make it take a few steps"),
+        _with_pipe_hint("check the script that trains, with arguments that make it take a few steps"),
     )
 
 
-def _or_the_pipe(hint: str) -> str:
+def _with_pipe_hint(hint: str) -> str:
     """Return the hint, after another explanation where it applies: the program or its data came through a pipe."""
     return f"{NO_PIPE}; or else: {hint}" if input_is_lost() else hint

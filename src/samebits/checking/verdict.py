@@ -47,7 +47,7 @@ class Run(Outcome):
     ranks: int = 1
     facts: Facts = field(default_factory=Facts)
     trouble: SamebitsError | None = None
-    silence: SamebitsError | None = None
+    nothing_recorded: SamebitsError | None = None
     products: Products = field(default_factory=Products)
 
     @property

@@ -97,7 +97,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error that a user can cause never shows a traceback."""
     words = list(sys.argv[1:] if args is None else args)
     if words[:1] != ["run"]:
-        _stand_in_for_closed_streams()
+        _open_closed_streams()
     try:
         status = _status(words)
     except Exception as raised:
@@ -120,7 +120,7 @@ def _status(words: list[str]) -> object:
         return cli.main(args=[*words[:at], "--", *words[at:]], prog_name="samebits", standalone_mode=False)
 
 
-def _stand_in_for_closed_streams() -> None:
+def _open_closed_streams() -> None:
     """Open the null device for each closed standard stream (`>&-`): the next file opened would get its number.
 
     This is not done for `samebits run`: its command finds the streams closed, as without samebits.

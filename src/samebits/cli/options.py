@@ -14,7 +14,7 @@ import click
 
 from samebits.base.errors import SamebitsError, StorageError
 from samebits.base.printable import printable
-from samebits.report.answers import document_of, dumped
+from samebits.report.answers import document_of, json_text
 from samebits.report.forms import DEFAULT, answer_in, form_names
 
 LOCKFILE = "samebits.lock"
@@ -85,9 +85,9 @@ def answer(text: str, is_data: bool = False) -> None:
     try:
         text = text if is_data else printable(text)
         if not is_data and sys.stdout.isatty():
-            from samebits.report.terminal import drawn
+            from samebits.report.terminal import draw_answer
 
-            text = drawn(text, shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ)
+            text = draw_answer(text, shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ)
         click.echo(text)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -100,7 +100,7 @@ def say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def end(
+def print_and_exit(
     form: str,
     kind: str,
     found: object,
@@ -128,6 +128,6 @@ def keep_answer(home: Path, kind: str, record: object) -> None:
     from samebits.runfolder.folder import write_answer
 
     try:
-        write_answer(home, dumped(document_of(kind, record)))
+        write_answer(home, json_text(document_of(kind, record)))
     except StorageError as error:
         say(f"note: {error.message}, so there will be no page of it")

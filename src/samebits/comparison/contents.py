@@ -41,10 +41,10 @@ _WIDTHS = {"Double": 8, "Long": 8, "ComplexFloat": 8, "Float": 4, "Int": 4, "Hal
 _WIDTHS |= {"ComplexDouble": 16, "Char": 1, "Byte": 1, "Bool": 1}
 
 Content = dict[str, str]
-Words = Callable[[str], str]
+Rewrite = Callable[[str], str]
 
 
-def content_of(path: Path, said: Words = str) -> Content:
+def content_of(path: Path, said: Rewrite = str) -> Content:
     """Return the leaves of a file as text; `said` rewrites each, so that runs name their own folders alike."""
     if os.path.getsize(path) > MOST_BYTES:
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def content_of(path: Path, said: Words = str) -> Content:
     return content(path.read_bytes(), said, str(path))
 
 
-def content(raw: bytes, said: Words = str, path: str = "") -> Content:
+def content(raw: bytes, said: Rewrite = str, path: str = "") -> Content:
     """Return the leaves of a file's bytes; `path` is the file, for formats that are read from disk."""
     for begins, read in _FORMATS.items():
         if raw.startswith(begins):
@@ -68,7 +68,7 @@ def content(raw: bytes, said: Words = str, path: str = "") -> Content:
     return {"": _bytes(raw_digest(raw))}
 
 
-def text_content(text: str | TextIO, said: Words = str) -> Content:
+def text_content(text: str | TextIO, said: Rewrite = str) -> Content:
     """Return the leaves of a text: its lines, and one digest of all lines after the first 131,071.
 
     A progress bar that overwrites itself counts as it ended.
@@ -97,7 +97,7 @@ def _lines(file: TextIO) -> Iterator[str]:
         rest = rest[rest.rstrip("\r").rfind("\r") + 1 :]
 
 
-def _kept(found: Iterator[tuple[str, object]], said: Words) -> Content:
+def _kept(found: Iterator[tuple[str, object]], said: Rewrite) -> Content:
     kept: Content = {}
     for path, leaf in found:
         # Leaves that share a name are kept apart.
@@ -108,7 +108,7 @@ def _kept(found: Iterator[tuple[str, object]], said: Words) -> Content:
     return kept
 
 
-def _shown(leaf: object, said: Words) -> str:
+def _shown(leaf: object, said: Rewrite) -> str:
     if isinstance(leaf, str):
         text = said(leaf)
         return text if len(text) <= MOST_SHOWN else _text_digest(raw_digest(text.encode(errors="surrogatepass")))

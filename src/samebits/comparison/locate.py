@@ -10,7 +10,7 @@ from typing import Literal
 from samebits.comparison.align import Pair, align, first_unequal, rows_until
 from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
 
-MADE: tuple[Stream, ...] = ("param", "artifact", "end")
+RESULT_STREAMS: tuple[Stream, ...] = ("param", "artifact", "end")
 Position = tuple[int, int]
 Which = Literal["first", "second"]
 DivergentStream = Literal[Stream, "product", "length", "outcome"]
@@ -135,7 +135,7 @@ def _made_in(recording: Recording) -> Iterator[tuple[Stream, int]]:
     """The digests of parameters, of final states, and of what was saved, each with its stream."""
     for row in range(len(recording)):
         for stream, column in recording.columns(row).items():
-            if stream in MADE:
+            if stream in RESULT_STREAMS:
                 yield from ((stream, digest) for digest in column.digests)
 
 

@@ -76,7 +76,7 @@ def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
         if x is None and y is None:
             return None
         if x is None or y is None or (x.kind is not y.kind and x.kind != y.kind) or x.evidence != y.evidence:
-            return _judged(x, y, a.rank, (left, right), (chunk, position))
+            return _classified(x, y, a.rank, (left, right), (chunk, position))
     return None
 
 
@@ -85,7 +85,9 @@ def _padded(rows: Iterator[OpRow]) -> Iterator[OpRow | None]:
     yield None
 
 
-def _judged(x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], at: tuple[int, int]) -> OpDivergence:
+def _classified(
+    x: OpRow | None, y: OpRow | None, rank: int, both: tuple[Ops, Ops], at: tuple[int, int]
+) -> OpDivergence:
     row = x or y
     assert row is not None
     step, index = row.step, row.index
@@ -124,15 +126,15 @@ def _unmatched(a: Sequence[OpRow], b: Sequence[OpRow]) -> tuple[list[OpRow], Lit
     """Return the operations that only one run has before both continue alike, and which run that is."""
     ids_a, ids_b = [row.kind.identity for row in a], [row.kind.identity for row in b]
     for distance in range(1, max(len(a), len(b)) + 1):
-        if _together(ids_a, 0, ids_b, distance):
+        if _continue_alike(ids_a, 0, ids_b, distance):
             return list(b[:distance]), "second"
-        if _together(ids_a, distance, ids_b, 0):
+        if _continue_alike(ids_a, distance, ids_b, 0):
             return list(a[:distance]), "first"
-        if distance <= min(len(a), len(b)) and _together(ids_a, distance, ids_b, distance):
+        if distance <= min(len(a), len(b)) and _continue_alike(ids_a, distance, ids_b, distance):
             return list(b[:distance]), "both"
     return list((b or a)[:1]), "both"
 
 
-def _together(a: Sequence[object], at_a: int, b: Sequence[object], at_b: int) -> bool:
+def _continue_alike(a: Sequence[object], at_a: int, b: Sequence[object], at_b: int) -> bool:
     left, right = a[at_a : at_a + TOGETHER], b[at_b : at_b + TOGETHER]
     return left == right and (bool(left) or (at_a == len(a) and at_b == len(b)))

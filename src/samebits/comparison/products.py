@@ -12,7 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from samebits.comparison.contents import Content, Words, content_of, is_digest, text_content
+from samebits.comparison.contents import Content, Rewrite, content_of, is_digest, text_content
 
 PRINTED = "what it printed"
 _WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
@@ -43,7 +43,7 @@ class Products:
 
 
 @dataclass(frozen=True)
-class Unlike:
+class LeafDifference:
     """A leaf that differs between two runs.
 
     Attributes:
@@ -58,7 +58,9 @@ class Unlike:
     b: str | None
 
 
-def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut: bool, ids: frozenset[str]) -> Products:
+def read_products(
+    files: Mapping[str, Path], printed: Path, said: Rewrite, is_cut: bool, ids: frozenset[str]
+) -> Products:
     """Read what a run made: its files, by the names that the user knows, and its output; `said` rewrites texts."""
     contents: dict[str, Content] = {}
     for path, actual in sorted(files.items()):
@@ -71,17 +73,17 @@ def read_products(files: Mapping[str, Path], printed: Path, said: Words, is_cut:
     return Products(contents, output, is_cut, ids)
 
 
-def unlike(a: Products, b: Products) -> list[Unlike]:
+def differing_leaves(a: Products, b: Products) -> list[LeafDifference]:
     """Return the leaves that differ in more than ids, in the order of files and leaves."""
     return [leaf for leaf in _apart(a, b) if not _are_ids(leaf.a, a.ids, leaf.b, b.ids)]
 
 
-def unlike_beside_ids(heard: Products, other: Products) -> frozenset[Key]:
+def differing_beyond_ids(heard: Products, other: Products) -> frozenset[Key]:
     """Return the leaves that differ in more than ids of the first run; the ids of the other run may not be known."""
-    return frozenset(leaf.key for leaf in _apart(heard, other) if not _quotes(leaf.a, heard.ids, leaf.b))
+    return frozenset(leaf.key for leaf in _apart(heard, other) if not _differs_by_ids(leaf.a, heard.ids, leaf.b))
 
 
-def _quotes(a: str | None, ids: frozenset[str], b: str | None) -> bool:
+def _differs_by_ids(a: str | None, ids: frozenset[str], b: str | None) -> bool:
     if a is None or b is None:
         return False
     # The ids of the other run are not used: they may not have been noted.
@@ -91,7 +93,7 @@ def _quotes(a: str | None, ids: frozenset[str], b: str | None) -> bool:
     )
 
 
-def _apart(a: Products, b: Products) -> list[Unlike]:
+def _apart(a: Products, b: Products) -> list[LeafDifference]:
     differing, is_cut = [], a.is_cut or b.is_cut
     if not a.files and not b.files:
         differing = [*_in_content(PRINTED, "", a.printed, b.printed, is_cut)]
@@ -99,7 +101,9 @@ def _apart(a: Products, b: Products) -> list[Unlike]:
         if left and right:
             differing += _in_content(key, left, a.files[left], b.files[right], is_cut)
         else:
-            differing.append(Unlike((key, ""), left or right, "there" if left else None, "there" if right else None))
+            differing.append(
+                LeafDifference((key, ""), left or right, "there" if left else None, "there" if right else None)
+            )
     return differing
 
 
@@ -134,7 +138,7 @@ def _begins(word: str) -> Iterator[str]:
         yield urlsafe_b64decode(word[:4]).hex()
 
 
-def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> Iterator[Unlike]:
+def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> Iterator[LeafDifference]:
     if a == b and [*a] == [*b]:
         return
     names = dict.fromkeys([*a, *b])
@@ -144,20 +148,20 @@ def _in_content(key: str, path: str, a: Content, b: Content, is_cut: bool) -> It
     for name in names:
         left, right = a.get(name), b.get(name)
         if left is None or right is None:
-            yield Unlike((key, name), path, left, right)
+            yield LeafDifference((key, name), path, left, right)
         elif left != right:
             yield from _words(key, path, name, left, right)
 
 
-def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[Unlike]:
+def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[LeafDifference]:
     """The words of a text that differ; the whole text where words cannot be matched one to one."""
     left, right = _WORD.findall(a), _WORD.findall(b)
     if is_digest(a) or is_digest(b) or len(left) < 2 or len(left) != len(right) or _WORD.sub("", a) != _WORD.sub("", b):
-        yield Unlike((key, name), path, a, b)
+        yield LeafDifference((key, name), path, a, b)
         return
     for number, (x, y) in enumerate(zip(left, right, strict=True), 1):
         if x != y:
-            yield Unlike((key, f"{name}, word {number}"), path, x, y)
+            yield LeafDifference((key, f"{name}, word {number}"), path, x, y)
 
 
 def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:

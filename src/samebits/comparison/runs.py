@@ -137,7 +137,9 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     comparison = compare_recordings(left, right, _stopped_at(a, b))
     if not comparison.streams and not comparison.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    changed = sorted(name.strip(".") or "a number" for name, agrees in saved_beside(left, right).items() if not agrees)
+    changed = sorted(
+        name.strip(".") or "a number" for name, agrees in saved_values_agree(left, right).items() if not agrees
+    )
     doubts = []
     if changed:
         doubts = [f"whether it matters that {listed(changed)} was saved with another value: it may be a time"]
@@ -160,7 +162,7 @@ def compare_recordings(
     )
 
 
-def saved_beside(left: Sequence[Recording], right: Sequence[Recording]) -> dict[str, bool]:
+def saved_values_agree(left: Sequence[Recording], right: Sequence[Recording]) -> dict[str, bool]:
     """Map each value saved next to tensors, named without the number of the save, to whether it always agrees."""
     agreement: dict[str, bool] = {}
     for pair in align(left, right):

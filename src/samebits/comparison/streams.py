@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from samebits.base.versions import without_version
+from samebits.base.run_numbers import without_run_number
 from samebits.runfolder.notes import Cut, Unseen, read_notes
 from samebits.runfolder.steps import COMPARED, TRAINED, Recording, Stream
 
@@ -36,7 +36,7 @@ def not_seen(
     folders = [*folders]
     notes = [[note for unseen in read_notes(folder, Unseen) if (note := beside(unseen))] for folder in folders]
     cuts = {note.cut for folder in folders for note in read_notes(folder, Cut)}
-    written = [{without_version(file) for note in of_run for file in note.files} for of_run in notes]
+    written = [{without_run_number(file) for note in of_run for file in note.files} for of_run in notes]
     # Names that hold a time or a random part differ in every run: those of one run represent all.
     most = max(written, key=len, default=set())
     others = ["files under other names, in other runs"] if any(not names <= most for names in written) else []

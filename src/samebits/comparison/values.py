@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from samebits.runfolder.tensors import Kept, read_tensors
+from samebits.runfolder.tensors import KeptTensor, read_tensors
 
 # Values with a larger relative distance are unrelated: how many floats lie between them means nothing.
 ROUNDING = 0.01
@@ -42,7 +42,7 @@ class Distance:
         return self.max_ulp is not None
 
 
-def distance(a: Kept, b: Kept) -> Distance | None:
+def distance(a: KeptTensor, b: KeptTensor) -> Distance | None:
     """Measure how far two tensors are apart; None where NumPy is not installed, or dtype or shape differ."""
     if importlib.util.find_spec("numpy") is None or (a.dtype, a.shape) != (b.dtype, b.shape):
         return None
@@ -72,7 +72,7 @@ def distance_of_results(a: Path, b: Path) -> Distance | None:
     return next((measured for measured in distances if measured is not None), None)
 
 
-def _counted(np: ModuleType, a: Kept, b: Kept) -> Distance:
+def _counted(np: ModuleType, a: KeptTensor, b: KeptTensor) -> Distance:
     """Count the elements that differ, whatever their dtype is."""
     total = math.prod(a.shape)
     if not total:

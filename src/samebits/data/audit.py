@@ -13,8 +13,8 @@ from torch.utils.data import IterableDataset
 
 from samebits.base.errors import UsageError
 from samebits.base.sites import Site
-from samebits.data.fetching import Fetcher, as_it_is
-from samebits.data.lines import carried_by, changes, follow, value_of
+from samebits.data.fetching import Fetcher, collate_nothing
+from samebits.data.line_tracer import carried_values, change_detector, trace_lines, value_of
 
 SAMPLES = 16
 
@@ -90,7 +90,7 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
     chosen = list(_spread(len(dataset)) if indices is None else indices)
     if not chosen:
         raise UsageError("there is no sample to audit: the dataset is empty")
-    fetcher, unused = Fetcher(dataset, as_it_is, seed), _copies(dataset, seed)
+    fetcher, unused = Fetcher(dataset, collate_nothing, seed), _copies(dataset, seed)
     first = [_fetched(fetcher, index) for index in chosen]
     second = [_fetched(fetcher, index) for index in reversed(chosen)][::-1]
     differing = [index for index, before, after in zip(chosen, first, second, strict=True) if before != after]
@@ -112,7 +112,7 @@ def audit(dataset: Any, indices: Sequence[object] | None = None, *, seed: int = 
 def _copies(dataset: object, seed: int) -> list[Fetcher]:
     """Return fetchers of two copies of a dataset from which nothing was fetched; none if it cannot be copied."""
     try:
-        return [Fetcher(copy.deepcopy(dataset), as_it_is, seed) for _ in range(2)]
+        return [Fetcher(copy.deepcopy(dataset), collate_nothing, seed) for _ in range(2)]
     except Exception:
         return []
 
@@ -147,7 +147,7 @@ def _traced(fetcher: Fetcher, index: object) -> tuple[list[tuple[Site, dict[str,
     """Fetch a sample; return the local variables after each line, and the first change of the dataset with its line."""
     lines: list[tuple[Site, dict[str, object]]] = []
     carried: list[tuple[str, Site]] = []
-    changed = changes(lambda: carried_by(fetcher.dataset))
+    changed = change_detector(lambda: carried_values(fetcher.dataset))
 
     def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
         local = {name: value_of(value) for name, value in frame.f_locals.items() if name != "self"}
@@ -155,5 +155,5 @@ def _traced(fetcher: Fetcher, index: object) -> tuple[list[tuple[Site, dict[str,
         if (name := changed()) is not None:
             carried.append((name, site))
 
-    follow(partial(fetcher.alone, 0, index), after_line)
+    trace_lines(partial(fetcher.alone, 0, index), after_line)
     return lines, next(iter(carried), None)

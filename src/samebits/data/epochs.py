@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader, IterableDataset
 from samebits.base.errors import DataStateError, WorkerDiedError
 from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
-from samebits.base.signals import ends_later
-from samebits.data.fetching import FetchedBatch, Fetcher, Skipped, as_it_is, prepare_worker
+from samebits.base.signals import outlives_sigterm
+from samebits.data.fetching import FetchedBatch, Fetcher, Skipped, collate_nothing, prepare_worker
 from samebits.data.order import BatchRequest, LastBatch, order_of
 from samebits.data.streams import StreamFetcher
 
@@ -158,11 +158,11 @@ def _inner_loader(loader: DataLoader[object], fetcher: Fetcher) -> TorchLoader:
         batch_size=None,
         sampler=RequestSampler(),
         num_workers=loader.num_workers,
-        collate_fn=as_it_is,
+        collate_fn=collate_nothing,
         pin_memory=loader.pin_memory,
         pin_memory_device=loader.pin_memory_device,
         timeout=loader.timeout,
-        worker_init_fn=partial(prepare_worker, loader.worker_init_fn, ends_later()),
+        worker_init_fn=partial(prepare_worker, loader.worker_init_fn, outlives_sigterm()),
         multiprocessing_context=loader.multiprocessing_context if has_workers else None,
         # torch draws a seed for its workers: from this generator, instead of from the global one.
         generator=torch.Generator().manual_seed(

@@ -105,7 +105,7 @@ class Fetcher(Dataset[object]):
                 Current.words = None
             return
         threads = torch.get_num_threads()
-        with generators.put_aside():
+        with generators.restored_afterwards():
             torch.set_num_threads(1)
             try:
                 yield generators
@@ -139,10 +139,12 @@ class Fetcher(Dataset[object]):
         fetched: list[object] = []
         for number, (index, repeat) in enumerate(zip(request.indices, request.repeats, strict=True)):
             self._start(generators, request.epoch, index, repeat)
-            self.one(partial(self._sample, index, in_bulk), request.start + number, index, fetched, skipped)
+            self.fetch_into(partial(self._sample, index, in_bulk), request.start + number, index, fetched, skipped)
         return fetched
 
-    def one(self, fetch: Fetch, position: int, index: object, found: list[object], skipped: list[Skipped]) -> None:
+    def fetch_into(
+        self, fetch: Fetch, position: int, index: object, found: list[object], skipped: list[Skipped]
+    ) -> None:
         """Fetch one sample and add it to `found`; if it raises and may be left out, add it to `skipped`."""
         self._report(position)
         try:
@@ -153,7 +155,7 @@ class Fetcher(Dataset[object]):
                 if isinstance(error, StopIteration):
                     # Raised as it is, it would end the epoch unnoticed.
                     raise RuntimeError(f"StopIteration was raised {where}") from error
-                note(error, where)
+                annotate_error(error, where)
                 raise
             skipped.append(Skipped(index, f"{type(error).__name__}: {error}"))
 
@@ -188,7 +190,7 @@ class Fetcher(Dataset[object]):
         try:
             return self.collate_fn(samples if request.is_batch else samples[0])
         except Exception as error:
-            note(error, f"while collating samples {list(request.indices)!r}")
+            annotate_error(error, f"while collating samples {list(request.indices)!r}")
             raise
 
     def _report(self, position: int) -> None:
@@ -245,15 +247,15 @@ def fetch(dataset: object, index: object, *, seed: int = 0, epoch: int = 0, repe
     Raises:
         UsageError: `index` is of a type that cannot be part of a key. Whatever the dataset raises is raised as well.
     """
-    return Fetcher(dataset, as_it_is, seed).alone(epoch, index, repeat)
+    return Fetcher(dataset, collate_nothing, seed).alone(epoch, index, repeat)
 
 
-def as_it_is(samples: object) -> object:
+def collate_nothing(samples: object) -> object:
     """Return the samples unchanged: the collate function of a loader whose dataset returns whole batches."""
     return samples
 
 
-def note(error: BaseException, text: str) -> None:
+def annotate_error(error: BaseException, text: str) -> None:
     """Add a text to an error: as a note, or, before Python 3.11, at the end of its message."""
     if hasattr(error, "add_note"):
         error.add_note(text)

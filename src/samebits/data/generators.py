@@ -20,7 +20,7 @@ from samebits.base.errors import UsageError
 from samebits.base.ranks import current_world
 from samebits.base.seeds import KeyDeriver
 from samebits.rng.handles import States, accelerator_generators, handle_of, restore, torch_states
-from samebits.rng.search import find_generators, is_keyable
+from samebits.rng.search import find_generators, is_seedable
 
 
 class Words(NamedTuple):
@@ -66,7 +66,7 @@ class Generators:
         self._numpy = None if numpy_random is None else handle_of(numpy_random)
         generators = find_generators(*roots, beside=beside)
         self.paths = {path: id(one) for path, one in generators}
-        self.held = [(path, handle_of(one)) for path, one in generators if is_keyable(one)]
+        self.held = [(path, handle_of(one)) for path, one in generators if is_seedable(one)]
 
     def states(self) -> States:
         """Return the present state of each generator, with the function that restores it."""
@@ -80,7 +80,7 @@ class Generators:
         return [pickle.dumps(state) for state in plain]
 
     @contextmanager
-    def put_aside(self) -> Iterator[None]:
+    def restored_afterwards(self) -> Iterator[None]:
         """Restore, on leaving, all generators and the record of which sample is being fetched."""
         states, words = self.states(), Current.words
         try:

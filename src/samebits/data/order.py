@@ -120,7 +120,7 @@ class Order:
 
     def _global_batches(self, epoch: int, start: int, size: int) -> Iterator[list[object]]:
         """The sampler's indices in global batches; where they are cut here, those before `start` are one batch."""
-        source = _Private(self.sampler, KeyDeriver(self.seed).key("order", epoch), self.dataset)
+        source = _IsolatedIterator(self.sampler, KeyDeriver(self.seed).key("order", epoch), self.dataset)
         if self.makes_batches:
             while taken := source.take(1):
                 yield list(taken[0])
@@ -140,7 +140,7 @@ class Order:
             yield batch
 
 
-class _Private:
+class _IsolatedIterator:
     """An iterator over a sampler that draws from generators of its own, started from the epoch's key."""
 
     def __init__(self, sampler: Iterable[object], key: bytes, dataset: object) -> None:
@@ -148,14 +148,14 @@ class _Private:
         # torch's own samplers hold the dataset, which is no part of the order: only their generator is searched.
         root = getattr(sampler, "generator", None) if only_torch else sampler
         self.generators = Generators(("sampler", root), only_torch=only_torch, beside=[dataset])
-        with self.generators.put_aside():
+        with self.generators.restored_afterwards():
             self.generators.start(key)
             self.iterator = iter(sampler)
             self.states = self.generators.states()
 
     def take(self, count: int) -> list[Any]:
         """Return the next `count` items; fewer at the end."""
-        with self.generators.put_aside():
+        with self.generators.restored_afterwards():
             restore(self.states)
             taken = list(itertools.islice(self.iterator, count))
             self.states = self.generators.states()

@@ -12,7 +12,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from samebits.base.errors import UsageError
 from samebits.base.ranks import World
-from samebits.data.fetching import Fetcher, Skipped, note
+from samebits.data.fetching import Fetcher, Skipped, annotate_error
 from samebits.data.generators import Generators
 from samebits.data.order import BatchRequest, LastBatch, own_part, require_one_each
 
@@ -88,7 +88,7 @@ class StreamFetcher(Fetcher):
                 # Padding repeats an element of the batch, under a key of its own.
                 repeat = (number // count,) if number >= count else ()
                 generators.start(self._derivers["stream"].key(request.epoch, position, "function", *repeat))
-                self.one(partial(function, element), position, position, fetched, skipped)
+                self.fetch_into(partial(function, element), position, position, fetched, skipped)
         return fetched
 
     def _read(self, request: BatchRequest, generators: Generators) -> list[tuple[int, object]]:
@@ -99,11 +99,11 @@ class StreamFetcher(Fetcher):
         while self._position < request.end:
             generators.start(self._derivers["stream"].key(self._epoch, self._position))
             try:
-                with _whole():
+                with _hiding_worker():
                     self._report(self._position)
                     element = next(self._source, _END)
             except Exception as error:
-                note(error, f"while reading element {self._position} of the stream")
+                annotate_error(error, f"while reading element {self._position} of the stream")
                 raise
             if element is _END:
                 break
@@ -116,12 +116,12 @@ class StreamFetcher(Fetcher):
         stream = self.dataset.stream if isinstance(self.dataset, Mapped) else self.dataset
         self._epoch, self._position = epoch, 0
         generators.start(self._derivers["stream"].key(epoch))
-        with _whole():
+        with _hiding_worker():
             return iter(stream)
 
 
 @contextmanager
-def _whole() -> Iterator[None]:
+def _hiding_worker() -> Iterator[None]:
     """Hide from a stream that it is read in a worker: one that splits itself among workers would be split twice."""
     info, torch_worker._worker_info = torch_worker._worker_info, None
     try:

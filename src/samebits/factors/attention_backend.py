@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from samebits.factors.context import FactorContext
-from samebits.factors.switches import TorchSetting, answer
+from samebits.factors.switches import TorchSetting, read_switch
 
 BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 
@@ -40,7 +40,7 @@ class AttentionBackend(TorchSetting):
             enable(name in wanted)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        asked = {name: answer(is_enabled) for name, (is_enabled, _) in _switches(torch).items()}
+        asked = {name: read_switch(is_enabled) for name, (is_enabled, _) in _switches(torch).items()}
         return {f"backends.cuda.enable_{name}_sdp": [on] for name, on in asked.items() if on is not None}
 
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:

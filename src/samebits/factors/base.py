@@ -205,7 +205,7 @@ class GeneratorFactor(Factor):
     def treat(self, context: FactorContext) -> None:
         def act(module: ModuleType) -> None:
             if context.mode != "natural":
-                self.start(module, context, context.stream(context.mode, bits=self.seed_bits))
+                self.start(module, context, context.derive_for(context.mode, bits=self.seed_bits))
             if context.mode != "varied" and context.watches_sites:
                 self.watch(module, context)
 

@@ -78,13 +78,13 @@ class _Clock:
     def __init__(self, context: FactorContext) -> None:
         self.context = context
         self.time_ns, self.localtime, self.monotonic_ns = time.time_ns, time.localtime, time.monotonic_ns
-        self.began, self.pace = time.monotonic_ns(), context.other("pace") % SECOND_NS
+        self.began, self.pace = time.monotonic_ns(), context.derive_varied("pace") % SECOND_NS
         self.is_logical = context.setting.steady or context.mode == "pinned"
         # A background thread that reads the time, such as a progress bar's, must not move the clock of other threads.
         self.thread = threading.local()
         # Days and an odd rest, so that whatever is derived from the time (weekday, hour, last digits) changes.
-        days = 1 + context.other("days") % 3650
-        self.shift = days * DAY_NS + context.other("rest") % DAY_NS
+        days = 1 + context.derive_varied("days") % 3650
+        self.shift = days * DAY_NS + context.derive_varied("rest") % DAY_NS
 
     def reading(self, what: str, real_ns: Callable[[], int] | None = None) -> int | None:
         """Return nanoseconds since 1970 for a reading through `what`; None if the real time is to be returned.

@@ -37,7 +37,7 @@ class _Patience:
         self._began: float | None = monotonic()
         self.seconds = PATIENCE_SECONDS
 
-    def goes_on(self, is_news: bool) -> bool:
+    def keeps_waiting(self, is_news: bool) -> bool:
         """Whether to wait (again) although some results are ready; `is_news`: whether there are more than before."""
         if self._began is not None:
             self.seconds = max(PATIENCE_SECONDS, PATIENCE * (monotonic() - self._began))
@@ -130,7 +130,7 @@ def _waits(left: list[Any], patience: _Patience | None) -> Iterator[tuple[list[A
         ready = sum(future.done() for future in left) if patience else 0
         if patience is None or not ready:
             yield left if patience else left[-1:], None
-        elif patience.goes_on(ready > ready_before):
+        elif patience.keeps_waiting(ready > ready_before):
             ready_before = ready
             yield left[-1:], patience.seconds
         else:
@@ -149,25 +149,25 @@ def _coroutines(module: ModuleType, context: FactorContext) -> None:
             return original(fs, timeout=timeout)
         tasks = [module.ensure_future(task) for task in dict.fromkeys(fs)]
         patience = None if mode == "pinned" else _Patience()
-        return _Awaited(module, _arranged(tasks, mode, context.setting.variant)[::-1], patience)
+        return _AsCompletedResult(module, _arranged(tasks, mode, context.setting.variant)[::-1], patience)
 
     context.replace(module, "as_completed", as_completed)
 
 
-class _Awaited:
+class _AsCompletedResult:
     """A replacement of asyncio.as_completed's result: coroutines that give a result each, or futures in `async for`."""
 
     def __init__(self, module: ModuleType, left: list[asyncio.Future[object]], patience: _Patience | None) -> None:
         self._asyncio, self._left, self._patience = module, left, patience
         self._results = (self._result() for _ in range(len(left)))
 
-    def __iter__(self) -> _Awaited:
+    def __iter__(self) -> _AsCompletedResult:
         return self
 
     def __next__(self) -> Coroutine[None, None, object]:
         return next(self._results)
 
-    def __aiter__(self) -> _Awaited:
+    def __aiter__(self) -> _AsCompletedResult:
         return self
 
     async def __anext__(self) -> asyncio.Future[object]:
@@ -250,9 +250,9 @@ class _Swapped:
         """Return the next result, like the iterator that a pool returns; `timeout` is in seconds."""
         if not self._held:
             self._hold(timeout)
-            if not isinstance(self._held[0][1], self._ends) and self._patience.goes_on(is_news=True):
+            if not isinstance(self._held[0][1], self._ends) and self._patience.keeps_waiting(is_news=True):
                 self._hold(self._patience.seconds)
-                self._patience.goes_on(is_news=len(self._held) > 1)
+                self._patience.keeps_waiting(is_news=len(self._held) > 1)
         value, error = self._held.pop()
         if error is not None:
             raise error

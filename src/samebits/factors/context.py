@@ -94,7 +94,7 @@ class FactorContext:
     report: Callable[[Witness], None] | None = None
     handed_out: Callable[[str], None] | None = None
     undo: ExitStack = field(default_factory=ExitStack)
-    awaited: list[str] = field(default_factory=list)
+    awaited_modules: list[str] = field(default_factory=list)
     ended: bool = False
     failed: str = ""
     replaced: Counter[tuple[str, Site | None]] = field(default_factory=Counter)
@@ -120,13 +120,13 @@ class FactorContext:
         """Return a seed for this factor in this process and these words."""
         return derive(self.seed, self.factor, *self.path, *words, bits=bits)
 
-    def other(self, *words: str | int, bits: int = 64) -> int:
+    def derive_varied(self, *words: str | int, bits: int = 64) -> int:
         """Return a seed for varied values: like `derive`, but another one for each variant."""
         return self.derive("varied", self.setting.variant, *words, bits=bits)
 
-    def stream(self, mode: Mode, *words: str | int, bits: int = 64) -> int:
+    def derive_for(self, mode: Mode, *words: str | int, bits: int = 64) -> int:
         """Return the seed for calls that are treated in this mode."""
-        return self.other(*words, bits=bits) if mode == "varied" else self.derive(*words, bits=bits)
+        return self.derive_varied(*words, bits=bits) if mode == "varied" else self.derive(*words, bits=bits)
 
     def enter(self, what: str) -> Mode:
         """Witness that the factor enters through `what` at the user's line, and return how to treat this call."""
@@ -151,7 +151,7 @@ class FactorContext:
         self._seen.add(key)
         self.report(Witness(self.factor, site, what))
 
-    def hands_out(self, drawn: bytes) -> bytes:
+    def report_entropy(self, drawn: bytes) -> bytes:
         """Report the first bytes of what the operating system hands out to the user's code; return all bytes."""
         receive = self.handed_out if len(drawn) >= TOLD_BYTES and self._drawn < MOST_HANDED_OUT else None
         if receive is not None and user_site():
@@ -205,11 +205,11 @@ class FactorContext:
             except Exception as error:
                 self.failed = f"{type(error).__name__} while treating {module}: {error}"
 
-        self.awaited.append(module)
+        self.awaited_modules.append(module)
         self.undo.callback(forget, module, act)
         when_loaded(module, act)
 
-    def taken_before(self) -> str:
+    def early_import(self) -> str:
         """Return a clause naming a user's module that imported a replaced function by name too early, or ""."""
         for module in user_modules():
             for value in list(vars(module).values()):

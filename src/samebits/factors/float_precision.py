@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from samebits.factors.context import FactorContext
-from samebits.factors.switches import TorchSetting, answer, attributes
+from samebits.factors.switches import TorchSetting, attributes, read_switch
 
 
 class FloatPrecision(TorchSetting):
@@ -45,7 +45,7 @@ class FloatPrecision(TorchSetting):
             setattr(matmul, name, reduced)
 
     def kernel_settings(self, torch: ModuleType) -> dict[str, object]:
-        general = answer(torch.get_float32_matmul_precision)
+        general = read_switch(torch.get_float32_matmul_precision)
         older = [f"backends.cuda.matmul.{name}" for name in _switches(torch)]
         # Only the settings for one kind of operation.
         names = [f"backends.{name.replace(' ', '.')}.fp32_precision" for name in _precisions(torch) if " " in name]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from samebits.factors.base import Factor, Observation
 from samebits.factors.context import FactorContext, Setting
-from samebits.factors.own_objects import OwnObjects
+from samebits.factors.own_objects import ObjectHashes
 
 # <sys/personality.h>: a call with ASK reports the setting and changes nothing.
 ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
@@ -61,7 +61,7 @@ class MemoryAddresses(Factor):
             # Again after the import, which fills the holes.
             context.when_loaded("torch", lambda torch: _scatter())
         # Never negative: for CPython, a hash of -1 is an error.
-        _number(context, lambda number: number if context.mode == "pinned" else context.other(number) >> 2)
+        _number(context, lambda number: number if context.mode == "pinned" else context.derive_varied(number) >> 2)
 
     def observe(self, context: FactorContext | None = None) -> Observation:
         where = _where_objects_lie(is_pinned_here=context is not None and context.mode == "pinned")
@@ -168,7 +168,7 @@ class _Numbers:
         # The classes that were given this hash, and their own `__hash__` before.
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
-        self.own_objects = OwnObjects(self.number)
+        self.own_objects = ObjectHashes(self.number)
         context.undo.callback(self._take_back)
 
     def _numbering(self) -> Callable[[object], int]:

@@ -33,7 +33,7 @@ class NumpyRng(GeneratorFactor):
         plain = module.mtrand._rand
         watched = _watched_class(module.RandomState)(plain._bit_generator)
         watched._context, watched._seeding = context, Seeding()
-        watched._other = module.RandomState(context.other("site", bits=32))
+        watched._other = module.RandomState(context.derive_varied("site", bits=32))
         context.set(module.mtrand, "_rand", watched)
         for owner in (module, module.mtrand):
             for name, value in list(vars(owner).items()):

@@ -104,7 +104,7 @@ class _Entropy:
         # An impossible size (negative, or not a number) fails as it always does.
         is_untreated = mode == "natural" or not isinstance(size, int) or size < 0
         drawn = original(size, *args, **kwargs) if is_untreated else self.derived(size, mode)
-        return self.context.hands_out(drawn)
+        return self.context.report_entropy(drawn)
 
     def seeded(self, original: Callable[..., None], generator: random.Random, a: Any = None, version: int = 2) -> None:
         """Answer a call of `random.Random.seed`; without a seed, a derived one is used."""
@@ -120,7 +120,7 @@ class _Entropy:
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
         words = (*self.lineage.path, *asker)
         drawn = self.drawn[words] = self.drawn.get(words, 0) + 1
-        root = self.context.stream(mode, *words)
+        root = self.context.derive_for(mode, *words)
         blocks = (derive(root, drawn, block, bits=512) for block in range(-(-size // 64)))
         return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]
 

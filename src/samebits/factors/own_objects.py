@@ -17,7 +17,7 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HASH_OF_CLASS, _FUNCTION_OF_METHOD = 15 * _WORD, 6 * _WORD
 
 
-class OwnObjects:
+class ObjectHashes:
     """Gives functions of the script, and objects of its classes, another hash where they would hash by address.
 
     The attribute `__hash__` stays as it is, since dataclasses, attrs and multiple inheritance decide by it: only the C

@@ -115,7 +115,7 @@ def treat(
             factor.apply(context)
         if own:
             # Only after all factors: some of them set variables that a module reads when it is imported.
-            for name in dict.fromkeys(name for context in contexts.values() for name in context.awaited):
+            for name in dict.fromkeys(name for context in contexts.values() for name in context.awaited_modules):
                 import_if_installed(name)
         return Treatment(contexts, stack.pop_all().close)
 
@@ -158,7 +158,7 @@ def pin(
     with ExitStack() as stack:
         treatment = treat(settings, seed, rank_path() if per_rank else (), own=True)
         stack.callback(treatment.undo)
-        late = too_late(treatment) | _taken_before(treatment)
+        late = failed_pins(treatment) | _taken_before(treatment)
         if late and strict:
             raise TooLateError(_late_message(late), _LATE_HINT)
         if late:
@@ -214,7 +214,7 @@ def _status_of(factor: Factor, context: FactorContext | None) -> FactorStatus:
     return FactorStatus(factor.name, factor.scope, factor.summary, mode, factor.observe(context))
 
 
-def what_was_replaced() -> Counter[tuple[str, Site | None]]:
+def replacement_counts() -> Counter[tuple[str, Site | None]]:
     """Count how often formulas of samebits replaced an operation so far, by the operation and the user's line."""
     counts = Counter[tuple[str, Site | None]]()
     for treatment in _active:
@@ -258,7 +258,7 @@ def settings_for(factors: Iterable[str] | None, values: Mapping[str, str] | None
     return {name: Setting("pinned", values.get(name)) for name in wanted}
 
 
-def settings_from(words: Iterable[str]) -> dict[str, Setting]:
+def parsed_settings(words: Iterable[str]) -> dict[str, Setting]:
     """Return checked pinned settings for words such as `["clock", "cpu-threads=4"]`, in catalogue order."""
     pairs = [word.partition("=") for word in words]
     values = {name: value for name, equals, value in pairs if equals}
@@ -266,7 +266,7 @@ def settings_from(words: Iterable[str]) -> dict[str, Setting]:
     return {name: settings[name] for name in in_order(settings)}
 
 
-def too_late(treatment: Treatment) -> dict[str, str]:
+def failed_pins(treatment: Treatment) -> dict[str, str]:
     """Return the factors whose pin did not take effect, each with what was done too early."""
     late = {}
     for factor in CATALOG:
@@ -279,7 +279,7 @@ def too_late(treatment: Treatment) -> dict[str, str]:
 
 def _taken_before(treatment: Treatment) -> dict[str, str]:
     """Return the pinned factors that still enter through names imported too early, each with such an import."""
-    clauses = {name: context.taken_before() for name, context in treatment.contexts.items() if context.mode == "pinned"}
+    clauses = {name: context.early_import() for name, context in treatment.contexts.items() if context.mode == "pinned"}
     return {name: clause for name, clause in clauses.items() if clause}
 
 

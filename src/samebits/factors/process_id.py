@@ -54,7 +54,7 @@ class ProcessId(CallFactor):
             # Programs compare the function's result with the attribute.
             real = getattr(threading.Thread, attribute)
             derived = partial(ids.of_thread, real)
-            getter = partial(ids.told, f"threading.{function}", derived, 1, real.__get__)
+            getter = partial(ids.answer_call, f"threading.{function}", derived, 1, real.__get__)
             context.set(threading.Thread, attribute, property(getter, doc=real.__doc__))
         context.when_loaded("uuid", ids.install_uuid)
         for name in TAKES_PID:
@@ -78,9 +78,9 @@ class _Ids:
     def report(self, owner: ModuleType, name: str, derived: Callable[..., object]) -> None:
         """Replace a module's function so that the user's own lines get a derived value."""
         what = f"{owner.__name__}.{name}"
-        self.context.replace(owner, name, partial(self.told, what, derived, 2))
+        self.context.replace(owner, name, partial(self.answer_call, what, derived, 2))
 
-    def told(
+    def answer_call(
         self,
         what: str,
         derived: Callable[..., object],
@@ -121,7 +121,7 @@ class _Ids:
 
     def number(self, mode: Mode, *words: str | int) -> int:
         """Return a derived id that no live process has."""
-        root = self.context.stream(mode, *words, bits=30)
+        root = self.context.derive_for(mode, *words, bits=30)
         return MOST_PROCESSES + 1 + root % (2**31 - MOST_PROCESSES - 1)
 
     def next_uuid(self, mode: Mode, *_: object, **__: object) -> uuid.UUID:
@@ -129,7 +129,7 @@ class _Ids:
         self.count += 1
         site = user_site()
         asker = ("", 0) if site is None else (os.path.basename(site.path), site.line)
-        root = self.context.stream(mode)
+        root = self.context.derive_for(mode)
         time, node = (derive(root, *self.lineage.path, *asker, word, self.count) for word in ("time", "node"))
         return uuid.UUID(int=(time << 64) | node, version=1)
 

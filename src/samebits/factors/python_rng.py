@@ -27,7 +27,7 @@ class PythonRng(GeneratorFactor):
     seeded_by = ("random.seed",)
 
     def watch(self, module: ModuleType, context: FactorContext) -> None:
-        seeding, other = Seeding(), random.Random(context.other("site"))
+        seeding, other = Seeding(), random.Random(context.derive_varied("site"))
 
         def call(name: str, original: Callable[..., Hashable], /, *args: object, **kwargs: object) -> object:
             # The global stream advances as always; a released call then answers from another stream, so that the

@@ -77,7 +77,7 @@ class _SeedWatch:
     def note(self, what: str, seed: object, result: object) -> None:
         """Report the seed, unless it is None, is no seed, or was reported before."""
         value = _plain(seed, result)
-        giver = None if value is None else _giver()
+        giver = None if value is None else _seeding_frame()
         if giver is None or value is None:
             return
         noted = self.noted.setdefault((giver.f_code.co_filename, giver.f_lineno), set())
@@ -88,7 +88,7 @@ class _SeedWatch:
             self.report(SeedCall(what, value, site_of(giver)))
 
 
-def _giver() -> FrameType | None:
+def _seeding_frame() -> FrameType | None:
     """Return the user's frame that gave the seed; None if samebits gave the seed, or torch drew it."""
     frame = sys._getframe(1)
     while not is_user_file(frame.f_code.co_filename):

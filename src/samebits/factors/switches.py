@@ -55,10 +55,10 @@ class TorchFlag(TorchSetting):
         home, _, name = self.flag.rpartition(".")
         owner = attrgetter(home)(torch)
         if context.mode == "varied":
-            change(context, owner, name, not getattr(owner, name))
+            set_attribute(context, owner, name, not getattr(owner, name))
             return
         if context.mode == "pinned":
-            change(context, owner, name, self.steady)
+            set_attribute(context, owner, name, self.steady)
         # Every way to set the flag, also `flags()`, calls the one setter that torch's attribute holds.
         switch = vars(type(owner))[name]
 
@@ -66,7 +66,7 @@ class TorchFlag(TorchSetting):
             if value == self.steady or context.enter(f"torch.{self.flag} = {value}") != "pinned":
                 setter(value)
 
-        change(context, switch, "setter", context.replace(torch._C, switch.setter.__name__, turn))
+        set_attribute(context, switch, "setter", context.replace(torch._C, switch.setter.__name__, turn))
 
     def in_effect(self, torch: ModuleType) -> tuple[str, str]:
         on = bool(attrgetter(self.flag)(torch))
@@ -76,7 +76,7 @@ class TorchFlag(TorchSetting):
         return attributes(torch, self.flag)
 
 
-def change(context: FactorContext, owner: object, name: str, value: object) -> None:
+def set_attribute(context: FactorContext, owner: object, name: str, value: object) -> None:
     """Set an attribute, which may be computed, as torch's are; the end of the context restores its present value."""
     context.undo.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
@@ -84,11 +84,11 @@ def change(context: FactorContext, owner: object, name: str, value: object) -> N
 
 def attributes(torch: ModuleType, *places: str) -> dict[str, object]:
     """Return path (`backends.cudnn.benchmark`) → value, without those that this torch lacks or refuses to tell."""
-    values = {place: answer(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
+    values = {place: read_switch(lambda place=place: attrgetter(place)(torch)) for place in places}  # type: ignore[misc]
     return {place: value for place, value in values.items() if value is not None}
 
 
-def answer(ask: Callable[[], object]) -> object:
+def read_switch(ask: Callable[[], object]) -> object:
     """Return the answer of `ask`, None if this torch gives none: older switches refuse to answer next to newer ones."""
     try:
         value = ask()

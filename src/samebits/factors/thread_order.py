@@ -66,13 +66,13 @@ def _start(context: FactorContext, turns: Turns | None, start: Callable[..., Non
     mode = context.enter(context.called("threading.Thread.start"))
     if turns is None:
         return start(thread)
-    turn = turns.made(is_loose=mode == "varied")
+    turn = turns.register_thread(is_loose=mode == "varied")
     vars(thread)[_TURN] = turn
     turns.start(turn)
     try:
         return start(thread)
     except BaseException:
-        turns.give_up(turn)
+        turns.unregister_thread(turn)
         raise
 
 
@@ -103,10 +103,10 @@ def _take_turns(context: FactorContext) -> Turns:
     # Variants come in pairs, the second one mirrored: so each of two threads goes first in one of them.
     pair, is_second = divmod(max(0, context.setting.variant - 1), 2)
     turns = Turns(context.derive("schedule", pair), is_mirrored=bool(is_second))
-    context.set(threading, "Lock", turns.made_for(TurnLock, "lock"))
+    context.set(threading, "Lock", turns.replacement_class(TurnLock, "lock"))
     context.set(threading, "_allocate_lock", threading.Lock)
-    context.set(threading, "RLock", turns.made_for(TurnRLock, "RLock"))
-    context.set(queue, "SimpleQueue", turns.made_for(TurnQueue, "SimpleQueue"))
+    context.set(threading, "RLock", turns.replacement_class(TurnRLock, "RLock"))
+    context.set(queue, "SimpleQueue", turns.replacement_class(TurnQueue, "SimpleQueue"))
     # Selectors, by which asyncio, multiprocessing and subprocess wait for pipes and sockets.
     for kind in {selectors.DefaultSelector, selectors.PollSelector}:
         context.replace_method(kind, "select", partial(_select, turns))
@@ -124,8 +124,8 @@ def _install_autograd(turns: Turns, autograd: ModuleType, context: FactorContext
 
     def compute(original: Callable[..., object], *args: object, **named: object) -> object:
         result = original(*args, **named)
-        if turn := turns.mine:
-            turns.offer(turn, has_worked=True)
+        if turn := turns.current_turn:
+            turns.yield_turn(turn, has_worked=True)
         return result
 
     for name in ("backward", "grad"):
@@ -146,7 +146,7 @@ def _run(turns: Turns, run: Callable[[threading.Thread], None], thread: threadin
 
 def _join(turns: Turns, join: Callable[..., None], thread: threading.Thread, timeout: float | None = None) -> None:
     turn = vars(thread).get(_TURN)
-    if turn is not None and thread.is_alive() and turns.mine not in (None, turn):
+    if turn is not None and thread.is_alive() and turns.current_turn not in (None, turn):
         if not turn.ended.acquire(True, -1 if timeout is None else max(0.0, timeout)):
             return
         turn.ended.release()
@@ -154,7 +154,7 @@ def _join(turns: Turns, join: Callable[..., None], thread: threading.Thread, tim
 
 
 def _sleep(turns: Turns, sleep: Callable[[float], None], seconds: float) -> None:
-    turn = turns.mine
+    turn = turns.current_turn
     if turn is None or not seconds >= 0:
         sleep(seconds)
         return
@@ -169,7 +169,7 @@ def _sleep(turns: Turns, sleep: Callable[[float], None], seconds: float) -> None
 
 
 def _select(turns: Turns, select: Callable[..., object], selector: object, timeout: float | None = None) -> object:
-    turn = None if timeout is not None and timeout <= 0 else turns.mine
+    turn = None if timeout is not None and timeout <= 0 else turns.current_turn
     with nullcontext() if turn is None else turns.outside(turn):
         return select(selector, timeout)
 

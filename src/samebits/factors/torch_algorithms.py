@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from samebits.base.sites import user_site, waiting_site
 from samebits.factors.context import FactorContext
-from samebits.factors.switches import TorchSetting, attributes, change
+from samebits.factors.switches import TorchSetting, attributes, set_attribute
 from samebits.factors.variables import give_fixed_workspace
 
 NO_DETERMINISTIC_KERNEL = "does not have a deterministic implementation"
@@ -68,7 +68,7 @@ class TorchAlgorithms(TorchSetting):
         torch.set_deterministic_debug_mode("default" if is_off else "warn" if only_warns else "error")
         # From 2.10 on `use_deterministic_algorithms` imports Inductor to set it, too, which takes half of a start.
         context.when_loaded("torch._inductor.config", lambda config: _tell(config, context, not is_off))
-        change(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
+        set_attribute(context, torch.utils.deterministic, "fill_uninitialized_memory", False)
         if context.mode == "pinned":
             _call_first(torch)
             self._hold(torch, context)
@@ -107,9 +107,9 @@ class TorchAlgorithms(TorchSetting):
         torch = sys.modules.get("torch")
         took = torch is not None and torch.are_deterministic_algorithms_enabled()
         if took and context.setting.value == "replace" and not context.ended:
-            from samebits.ops.overrides import taken_over
+            from samebits.ops.overrides import replaced_by_others
 
-            if reason := taken_over():
+            if reason := replaced_by_others():
                 return reason
         return "" if took and context.setting.value == "warn" else super().verify(context)
 
@@ -161,7 +161,7 @@ def _is_replacing() -> bool:
 
 def _tell(inductor: ModuleType, context: FactorContext, is_on: bool) -> None:
     if hasattr(inductor, "deterministic"):
-        change(context, inductor, "deterministic", is_on)
+        set_attribute(context, inductor, "deterministic", is_on)
 
 
 def _flags(torch: ModuleType) -> tuple[bool, bool]:

@@ -128,7 +128,7 @@ class _TorchWatch:
     def drawn_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         # The global streams are where they always are after this call; only its result is another one.
         states = torch_states(self.torch)
-        self.seed_globally(self.context.other("site", self.redrawn, bits=32))
+        self.seed_globally(self.context.derive_varied("site", self.redrawn, bits=32))
         self.redrawn += 1
         try:
             return func(*args, **kwargs)

@@ -31,9 +31,9 @@ TICK_SECONDS = 0.002
 # How much virtual time passes in a turn, and in a backward or after many requests.
 TURN_SECONDS, WORK_SECONDS = 0.0001, 0.001
 # A thread woken at most so many real seconds too early sleeps on and keeps its turn; else it gives the turn up again.
-MISSING_SECONDS = 0.05
+KEEP_TURN_SECONDS = 0.05
 # After so many requests for locks in one turn, others go first: `while queue.empty(): pass` never waits, nor ends.
-MOST_ASKED = 1000
+MOST_LOCK_REQUESTS = 1000
 # After so many turns, threads that have slept long enough by the clock, or are back from outside, become ready.
 MOST_TURNS = 100
 # The chance of a new rank where another thread could go first (Burckhardt et al., A Randomized Scheduler, 2010).
@@ -111,14 +111,14 @@ class Turns:
         self._asleep: list[Turn] = []
         self._now, self._count, self._asked, self._is_watched = 0.0, 0, 0, False
         self._living, self._forking = 1, 0
-        self._holder: Turn | None = self.made(is_loose=False)
+        self._holder: Turn | None = self.register_thread(is_loose=False)
         self._own = {_thread.get_ident(): self._holder}
 
-    def made_for(self, kind: type[Awaited], name: str) -> type[Awaited]:
+    def replacement_class(self, kind: type[Waitable], name: str) -> type[Waitable]:
         """Return a class that replaces one of the standard library under the same name, which annotations use, too."""
         return type(name, (kind,), {"__slots__": (), "__init__": lambda made: kind.__init__(made, self)})
 
-    def made(self, is_loose: bool) -> Turn:
+    def register_thread(self, is_loose: bool) -> Turn:
         """Register a thread that is about to start."""
         self._made += 1
         self.is_loose |= is_loose
@@ -132,9 +132,9 @@ class Turns:
                 _thread.start_new_thread(self._watch, ())
             self._living += 1
             self._ready.append(turn)
-            self._go_on()
+            self._schedule_next()
 
-    def give_up(self, turn: Turn) -> None:
+    def unregister_thread(self, turn: Turn) -> None:
         """Remove a thread that has ended or could not be started."""
         turn.ended.release()
         with self._guard:
@@ -150,7 +150,7 @@ class Turns:
         """Give the thread's turn away for good; a thread calls this last."""
         turn = self._own.pop(_thread.get_ident(), None)
         if turn is not None:
-            self.give_up(turn)
+            self.unregister_thread(turn)
 
     def end(self) -> None:
         """Stop scheduling: release every waiting thread."""
@@ -162,7 +162,7 @@ class Turns:
                     turn.gate.release()
 
     @property
-    def mine(self) -> Turn | None:
+    def current_turn(self) -> Turn | None:
         """The calling thread, None where it takes no turns or is alone; a thread that lost its turn waits for one."""
         ident = _thread.get_ident()
         turn = self._own.get(ident)
@@ -190,21 +190,21 @@ class Turns:
                 # Drawn only once: how often the thread lies down depends on the clock.
                 about = None if seconds is None else max(TICK_SECONDS, seconds)
                 about = about and about * (0.5 + self._drawn() if turn.is_loose else 1)
-                self._lie_down(turn, about, end)
+                self._begin_sleep(turn, about, end)
             self._sleep(turn)
             while end is not None and not turn.is_woken and not self.has_ended and (left := end - monotonic()) > 0:
-                if left <= MISSING_SECONDS:
+                if left <= KEEP_TURN_SECONDS:
                     sleep(left)
                 else:
                     with self._guard:
-                        self._lie_down(turn, about, end)
+                        self._begin_sleep(turn, about, end)
                     self._sleep(turn)
         except BaseException:  # Ctrl-C: the thread goes on without a turn, until it asks again
             self._forget(turn)
             raise
         return turn.is_woken
 
-    def _lie_down(self, turn: Turn, seconds: float | None, end: float | None) -> None:
+    def _begin_sleep(self, turn: Turn, seconds: float | None, end: float | None) -> None:
         """Give up the turn until woken or `seconds` of virtual time are over, which by the clock is at `end`."""
         if seconds is not None and end is not None:
             turn.wakes = Waking(self._now + seconds, end, self._count + MOST_TURNS)
@@ -218,7 +218,7 @@ class Turns:
             self._stay_awake(turn)
             if turn is not self._holder and turn not in self._ready:
                 self._ready.append(turn)
-            self._go_on()
+            self._schedule_next()
 
     def _stay_awake(self, turn: Turn) -> None:
         with self._guard:
@@ -226,17 +226,17 @@ class Turns:
             if turn in self._asleep:
                 self._asleep.remove(turn)
 
-    def offer(self, turn: Turn, *, has_worked: bool = False) -> None:
+    def yield_turn(self, turn: Turn, *, has_worked: bool = False) -> None:
         """Let another thread go first: by rank where any is loose, else only after work or many requests."""
         # If another thread forked meanwhile, the child would inherit a locked lock that nothing there can release.
         if turn.held:
             return
         self._asked += 1
-        if has_worked or self._asked > MOST_ASKED:
+        if has_worked or self._asked > MOST_LOCK_REQUESTS:
             has_worked, self._asked = True, 0
             with self._guard:
                 self._pass_time(WORK_SECONDS)
-                self._let_back()
+                self._readmit()
         # An atomic copy: a signal handler, or a thread that wakes another, may change the queue during an iteration.
         ready = tuple(self._ready)
         is_loose = turn.is_loose or any(other.is_loose for other in ready)
@@ -246,19 +246,19 @@ class Turns:
     def _pass_time(self, seconds: float) -> None:
         """Advance virtual time, and make those ready that have slept long enough even if other threads can run."""
         self._now += seconds
-        self._call([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_passed_over(turn)])
+        self._make_ready([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_starved(turn)])
 
-    def _call(self, sleepers: list[Turn]) -> None:
+    def _make_ready(self, sleepers: list[Turn]) -> None:
         for turn in sorted(sleepers, key=lambda one: one.order):
             self._now = max(self._now, turn.order[0])
             self._stay_awake(turn)
             self._ready.append(turn)
 
-    def _let_back(self) -> None:
+    def _readmit(self) -> None:
         self._ready.extend(self._back)
         self._back.clear()
 
-    def _is_passed_over(self, turn: Turn) -> bool:
+    def _is_starved(self, turn: Turn) -> bool:
         return turn.wakes is not None and self._count >= turn.wakes.turn and self._is_overdue(turn)
 
     @staticmethod
@@ -293,16 +293,16 @@ class Turns:
             self._holder = None
         if back_to is not None and turn not in back_to:
             back_to.append(turn)
-        self._go_on()
+        self._schedule_next()
 
-    def _go_on(self) -> None:
+    def _schedule_next(self) -> None:
         """Give the turn to the next thread, unless a thread has it."""
         ready = self._ready
         if self._holder is not None:
             return
         self._pass_time(TURN_SECONDS)
         if self._count % MOST_TURNS == MOST_TURNS - 1:
-            self._let_back()
+            self._readmit()
         if not ready and self._back:
             ready.append(self._back.popleft())
         if ready:
@@ -319,7 +319,7 @@ class Turns:
         """Block until the thread has its turn, or its timeout is over."""
         turn.is_inside = True
         try:
-            while not turn.gate.acquire(timeout=self._patience(turn)):
+            while not turn.gate.acquire(timeout=self._sleep_timeout(turn)):
                 if self._has_woken(turn):
                     break
         except BaseException:
@@ -328,7 +328,7 @@ class Turns:
         finally:
             turn.is_inside = False
 
-    def _patience(self, turn: Turn) -> float:
+    def _sleep_timeout(self, turn: Turn) -> float:
         wakes = turn.wakes
         return -1 if wakes is None else max(TICK_SECONDS, wakes.clock - monotonic())
 
@@ -365,10 +365,10 @@ class Turns:
             is_idle = min(seconds, rested) >= IDLE_SECONDS and worked < IDLE_SHARE * seconds
             if is_idle or min(seconds, worked) > STUCK_SECONDS:
                 with self._guard:
-                    self._call([turn for turn in self._asleep if self._is_overdue(turn)])
-                    self._let_back()
+                    self._make_ready([turn for turn in self._asleep if self._is_overdue(turn)])
+                    self._readmit()
                     self._holder = None
-                    self._go_on()
+                    self._schedule_next()
 
 
 def _is_kept_waiting() -> bool:
@@ -386,7 +386,7 @@ def _is_kept_waiting() -> bool:
     return False
 
 
-class Awaited:
+class Waitable:
     """Something that threads wait for; a thread that waits lets others run."""
 
     __slots__ = ("_turns", "_waiting")
@@ -421,7 +421,7 @@ class Awaited:
         raise TypeError(f"cannot pickle '_thread.{type(self).__name__}' object")
 
 
-class TurnLock(Awaited):
+class TurnLock(Waitable):
     """A replacement of `threading.Lock()`."""
 
     __slots__ = ("__weakref__", "_lock", "_owner")
@@ -436,10 +436,10 @@ class TurnLock(Awaited):
         self._lock.acquire()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        turn = self._turns.mine if blocking and (timeout == -1 or timeout >= 0) else None
+        turn = self._turns.current_turn if blocking and (timeout == -1 or timeout >= 0) else None
         if turn is None:
             return bool(self._lock.acquire(blocking, timeout))
-        self._turns.offer(turn)
+        self._turns.yield_turn(turn)
         is_mine = self._await(turn, lambda: self._lock.acquire(False), None if timeout == -1 else timeout)
         if not is_mine and self._turns.has_ended:
             is_mine = self._lock.acquire(True, timeout)
@@ -461,8 +461,8 @@ class TurnLock(Awaited):
     def _let_go(self) -> None:
         self._wake()
         turns = self._turns
-        if turns.is_loose and (turn := turns.mine):
-            turns.offer(turn)
+        if turns.is_loose and (turn := turns.current_turn):
+            turns.yield_turn(turn)
 
     def locked(self) -> bool:
         return bool(self._lock.locked())
@@ -515,7 +515,7 @@ class TurnRLock(TurnLock):
         self._lock._acquire_restore(state)
 
 
-class TurnQueue(Awaited):
+class TurnQueue(Waitable):
     """A replacement of `queue.SimpleQueue()`."""
 
     __slots__ = ("__weakref__", "_items")
@@ -531,7 +531,7 @@ class TurnQueue(Awaited):
         self._wake()
 
     def get(self, block: bool = True, timeout: float | None = None) -> object:
-        turn = self._turns.mine if block and (timeout is None or timeout >= 0) else None
+        turn = self._turns.current_turn if block and (timeout is None or timeout >= 0) else None
         items: list[object] = []
 
         def attempt() -> bool:

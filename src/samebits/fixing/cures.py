@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samebits.base.sites import Site
-from samebits.fixing.edits import Edit, NoCureError, Original
-from samebits.fixing.openings import Opening, first_line, name_of
-from samebits.lint.environment import meant, settings
+from samebits.fixing.edits import Edit, EditableFile, NoCureError
+from samebits.fixing.insertion_points import Opening, first_line, name_of
+from samebits.lint.environment import closest_variable, variables_set
 from samebits.lint.flow import Flow
-from samebits.lint.hash_order import taken_by
+from samebits.lint.hash_order import iterated_by
 from samebits.lint.project import argument, parts_of
 from samebits.lint.source import called, dotted, last_name
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MendRequest:
     """A cause to mend: one that experiments confirmed, or a line that reading found.
 
     Attributes:
@@ -72,7 +72,7 @@ class Cure:
     effect: str
 
 
-class Sources:
+class EditableFiles:
     """The files that may be edited.
 
     Args:
@@ -80,23 +80,23 @@ class Sources:
         paths: paths of all files of the program, for data flow across files.
     """
 
-    def __init__(self, read: Callable[[str], Original], paths: Iterable[str] = ()) -> None:
+    def __init__(self, read: Callable[[str], EditableFile], paths: Iterable[str] = ()) -> None:
         self._read, self._paths = read, [*paths]
-        self._known: dict[str, Original] = {}
+        self._known: dict[str, EditableFile] = {}
 
-    def of(self, path: str) -> Original:
+    def of(self, path: str) -> EditableFile:
         """Return the file at a path."""
         if path not in self._known:
             self._known[path] = self._read(path)
         return self._known[path]
 
-    def script(self, wanted: Wanted) -> Original:
+    def script(self, wanted: MendRequest) -> EditableFile:
         """Return the script that is run; raises NoCureError where it is no file of the user's."""
         if not wanted.script:
             raise NoCureError("the script is no file of yours")
         return self.of(wanted.script)
 
-    def all(self) -> Iterator[Original]:
+    def all(self) -> Iterator[EditableFile]:
         """The files of the program, without those that must not be edited, or cannot."""
         for path in dict.fromkeys([*self._paths, *self._known]):
             try:
@@ -104,7 +104,7 @@ class Sources:
             except NoCureError:
                 continue
 
-    def at(self, site: Site) -> Original:
+    def at(self, site: Site) -> EditableFile:
         """Return the file of a line; raises NoCureError where the line is not the one that ran."""
         file = self.of(site.path)
         if not 0 < site.line <= len(file.lines):
@@ -122,7 +122,7 @@ class Sources:
 # ---- calls at a line, and edits of expressions
 
 
-def calls_at(own: Original, site: Site, names: Collection[str]) -> list[ast.Call]:
+def calls_at(own: EditableFile, site: Site, names: Collection[str]) -> list[ast.Call]:
     """Return the calls of functions with these last names at a line, else those across it, in the order of the file."""
     calls = [call for name in names for call in own.source.methods[name]]
     calls = [call for call in calls if call.lineno <= site.line <= (call.end_lineno or 0)]
@@ -131,7 +131,7 @@ def calls_at(own: Original, site: Site, names: Collection[str]) -> list[ast.Call
     return sorted(exact or calls, key=lambda call: (call.lineno, call.col_offset))
 
 
-def _called_at(own: Original, wanted: Wanted, names: Collection[str]) -> list[ast.Call]:
+def _called_at(own: EditableFile, wanted: MendRequest, names: Collection[str]) -> list[ast.Call]:
     """Return the line's calls of the witnessed function, else of these names; NoCureError where there are none."""
     calls = calls_at(own, wanted.place, {wanted.last_name} & set(names)) or calls_at(own, wanted.place, names)
     if not calls:
@@ -140,13 +140,13 @@ def _called_at(own: Original, wanted: Wanted, names: Collection[str]) -> list[as
     return calls
 
 
-def wrapped(own: Original, node: ast.AST, before: str, after: str) -> list[Edit]:
+def wrapped(own: EditableFile, node: ast.AST, before: str, after: str) -> list[Edit]:
     """Return the edits that put text before and after an expression."""
     start, stop = own.span(node)
     return [Edit(start, start, before), Edit(stop, stop, after)]
 
 
-def with_argument(own: Original, call: ast.Call, name: str, value: str, position: int = 99) -> Edit:
+def with_argument(own: EditableFile, call: ast.Call, name: str, value: str, position: int = 99) -> Edit:
     """Return the edit that sets an argument of a call; an argument that is left out is added behind the last one."""
     if present := argument(call, name, position):
         return Edit(*own.span(present), value)
@@ -155,7 +155,7 @@ def with_argument(own: Original, call: ast.Call, name: str, value: str, position
     return Edit(at, at, f", {name}={value}" if end else f"{name}={value}")
 
 
-def renamed(own: Original, name: ast.AST, new: str) -> Edit:
+def renamed(own: EditableFile, name: ast.AST, new: str) -> Edit:
     """Return the edit that replaces the last name of `a.b.c`, or a plain name, by another name."""
     _, stop = own.span(name)
     return Edit(stop - len(last_name(name)), stop, new)
@@ -167,7 +167,7 @@ _LISTINGS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
 _ANOTHER_ORDER = "what comes in this order may get other numbers than before: which class is which, say"
 
 
-def sort_listing(files: Sources, wanted: Wanted) -> Cure:
+def sort_listing(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Put `sorted(...)` around a listing."""
     edits: dict[str, list[Edit]] = {}
     for site in (wanted.place, *wanted.others):
@@ -178,7 +178,7 @@ def sort_listing(files: Sources, wanted: Wanted) -> Cure:
     return Cure(edits, "sorts the listing", _ANOTHER_ORDER)
 
 
-def _sort_call(own: Original, call: ast.Call) -> list[Edit]:
+def _sort_call(own: EditableFile, call: ast.Call) -> list[Edit]:
     parent = own.source.parents[call]
     key = ", key=lambda entry: entry.name" if last_name(call.func) == "scandir" else ""
     if isinstance(parent, ast.withitem):
@@ -197,7 +197,7 @@ def _sort_call(own: Original, call: ast.Call) -> list[Edit]:
     return wrapped(own, call, "iter(sorted(" if is_iterator else "sorted(", f"{key}){')' if is_iterator else ''}")
 
 
-def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
+def _sort_walk(own: EditableFile, call: ast.Call) -> list[Edit]:
     """Return the edits that sort folders and files in a loop `for root, folders, files in os.walk(...)`."""
     loop = own.source.parents[call]
     target = getattr(loop, "target", None)
@@ -218,16 +218,16 @@ def _sort_walk(own: Original, call: ast.Call) -> list[Edit]:
     return [edit for node in (call, *inner) for edit in wrapped(own, node, "sorted(", ")")]
 
 
-def _sets_at(files: Sources, site: Site) -> Iterator[tuple[Original, ast.expr]]:
+def _sets_at(files: EditableFiles, site: Site) -> Iterator[tuple[EditableFile, ast.expr]]:
     """The sets whose order a line uses, each with the file."""
     file, shape_of = files.at(site), files.flow.of
     for node in ast.walk(file.source.tree):
-        for taken in taken_by(node):
+        for taken in iterated_by(node):
             if taken.lineno <= site.line <= (taken.end_lineno or 0) and shape_of(taken).order_depends_on:
                 yield file, taken
 
 
-def without_hashes(files: Sources, wanted: Wanted) -> Cure:
+def without_hashes(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Put `sorted(..., key=str)` around sets whose order is used, and replace `hash` by `zlib.crc32`, at every line."""
     edits, does = dict[str, list[Edit | Opening]](), dict[str, str]()
     for site in (wanted.place, *wanted.others):
@@ -253,7 +253,7 @@ def without_hashes(files: Sources, wanted: Wanted) -> Cure:
     return Cure(edits, " and ".join(does), "; ".join(does.values()))
 
 
-def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
+def _sorted_set(own: EditableFile, node: ast.expr) -> list[Edit]:
     parent = own.source.parents[node]
     if isinstance(parent, ast.Call) and parent.args == [node] and dotted(parent.func) == "list":
         _, stop = own.span(node)
@@ -261,7 +261,7 @@ def _sorted_set(own: Original, node: ast.expr) -> list[Edit]:
     return wrapped(own, node, "sorted(", ", key=str)")
 
 
-def ordered_set(files: Sources, wanted: Wanted) -> Cure:
+def ordered_set(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace `set(...)` by `dict.fromkeys(...)`, where a dictionary works at every mention of the set's name."""
     edits: dict[str, list[Edit]] = {}
     for file, node in _sets_at(files, wanted.place):
@@ -272,7 +272,7 @@ def ordered_set(files: Sources, wanted: Wanted) -> Cure:
     return Cure(edits, "makes the set with dict.fromkeys(), which keeps its order", "the set keeps the order it gets")
 
 
-def _made(own: Original, node: ast.expr) -> list[ast.expr]:
+def _made(own: EditableFile, node: ast.expr) -> list[ast.expr]:
     """Return the expressions that are assigned to a name; of another expression, the expression itself."""
     if not isinstance(node, ast.Name):
         return [node]
@@ -292,7 +292,7 @@ def _made(own: Original, node: ast.expr) -> list[ast.expr]:
     return [store.value for store in stores if isinstance(store, ast.Assign)]
 
 
-def _as_keys(own: Original, node: ast.expr) -> Iterator[Edit]:
+def _as_keys(own: EditableFile, node: ast.expr) -> Iterator[Edit]:
     start, stop = own.span(node)
     match node:
         case ast.BinOp(op=ast.BitOr()):
@@ -308,7 +308,7 @@ def _as_keys(own: Original, node: ast.expr) -> Iterator[Edit]:
             raise NoCureError("it is not known how the set is made")
 
 
-def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
+def in_order_of_tasks(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace `as_completed(...)` by the tasks and `imap_unordered` by `imap`, and take batches in order."""
     file, edits = files.at(wanted.place), list[Edit]()
     for call in _called_at(file, wanted, ("as_completed", "imap_unordered", "DataLoader")):
@@ -340,13 +340,13 @@ def in_order_of_tasks(files: Sources, wanted: Wanted) -> Cure:
 _OTHER_KERNELS = "operations are computed by other kernels, maybe slower ones, so losses may differ in their last bits"
 
 
-def _setting(files: Sources, wanted: Wanted, call: str, does: str, effect: str) -> Cure:
+def _setting(files: EditableFiles, wanted: MendRequest, call: str, does: str, effect: str) -> Cure:
     """Return the cure that adds a call of torch at the start of the script."""
     file = files.script(wanted)
     return Cure({file.path: [Opening(f"{name_of(file, 'torch')}.{call}", "torch")]}, does, effect)
 
 
-def fixed_threads(files: Sources, wanted: Wanted) -> Cure:
+def fixed_threads(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Call `torch.set_num_threads(...)` with the number of threads in effect."""
     if not wanted.threads:
         raise NoCureError("it is not known how many threads are in effect")
@@ -354,7 +354,7 @@ def fixed_threads(files: Sources, wanted: Wanted) -> Cure:
     return _setting(files, wanted, f"set_num_threads({wanted.threads})", "fixes the number of threads", effect)
 
 
-def deterministic(files: Sources, wanted: Wanted) -> Cure:
+def deterministic(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Pass `True` alone where a line switches deterministic algorithms off or asks for warnings; else add the call."""
     if wanted.site is None:
         if wanted.called:
@@ -368,7 +368,7 @@ def deterministic(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: edits}, "asks for deterministic kernels", _OTHER_KERNELS)
 
 
-def steady_flag(files: Sources, wanted: Wanted) -> Cure:
+def steady_flag(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Negate the value that a line gives to a flag, as in `torch.backends.cudnn.benchmark = True`."""
     flag, _, value = wanted.called.partition(" = ")
     file, edits = files.at(wanted.place), list[Edit]()
@@ -381,13 +381,13 @@ def steady_flag(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: edits}, f"sets {flag} to {value != 'True'}", _OTHER_KERNELS)
 
 
-def highest_precision(files: Sources, wanted: Wanted) -> Cure:
+def highest_precision(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Ask for matrix products of floats in full precision."""
     effect = "products have all their bits, and take longer on a GPU"
     return _setting(files, wanted, 'set_float32_matmul_precision("highest")', "asks for full precision", effect)
 
 
-def filled(files: Sources, wanted: Wanted) -> Cure:
+def fill_with_zeros(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace `empty` by `zeros`."""
     by_name = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
     file = files.at(wanted.place)
@@ -395,7 +395,7 @@ def filled(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: edits}, "fills the tensor with zeros", "what was read before it was written is 0 now")
 
 
-def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
+def keyed_loader(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace torch's `DataLoader(...)` by `samebits.data.DataLoader(..., seed=0)`."""
     file, edits = files.at(wanted.place), list[Edit | Opening]([Opening("", "samebits.data")])
     loader = f"{name_of(file, 'samebits.data')}.DataLoader"
@@ -410,7 +410,7 @@ def keyed_loader(files: Sources, wanted: Wanted) -> Cure:
 # ---- cures for findings of `samebits lint` that are no factors
 
 
-def unshuffled(files: Sources, wanted: Wanted) -> Cure:
+def unshuffled(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Pass `shuffle=False` to a loader or sampler from which a model is evaluated."""
     file, edits = files.at(wanted.place), list[Edit]()
     for call in _called_at(file, wanted, ("DataLoader", "DistributedSampler")):
@@ -421,19 +421,19 @@ def unshuffled(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: edits}, "evaluates in the order of the data", "evaluating draws nothing any more")
 
 
-def spelt(files: Sources, wanted: Wanted) -> Cure:
+def correct_spelling(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Correct the misspelt name of an environment variable."""
     file, edits = files.at(wanted.place), list[Edit]()
-    for name, _, node in settings(file.source):
+    for name, _, node in variables_set(file.source):
         for part in ast.walk(node) if node.lineno == wanted.place.line else ():  # type: ignore[attr-defined]
             if isinstance(part, ast.Constant) and part.value == name:
-                edits.append(Edit(*file.span(part), file.written(part).replace(name, meant(name) or name)))
+                edits.append(Edit(*file.span(part), file.written(part).replace(name, closest_variable(name) or name)))
     if not edits:
         raise NoCureError("the line does not show the name as a text")
     return Cure({file.path: edits}, "calls the variable by its name", "the variable takes effect")
 
 
-def set_above(files: Sources, wanted: Wanted) -> Cure:
+def set_above(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Move the line that sets an environment variable above all imports."""
     file = files.at(wanted.place)
     statements = [statement for statement in file.source.tree.body if statement.lineno == wanted.place.line]
@@ -445,7 +445,7 @@ def set_above(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: [Edit(start, stop, ""), opening]}, "sets it above all imports", "the variable takes effect")
 
 
-def _os_import(own: Original) -> int:
+def _os_import(own: EditableFile) -> int:
     """Return the line that imports `os`, where only modules of Python itself are imported above it; else 0."""
     for node in own.source.tree.body:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")]
@@ -456,7 +456,7 @@ def _os_import(own: Original) -> int:
     return 0
 
 
-def own_generator(files: Sources, wanted: Wanted) -> Cure:
+def own_generator(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Give a loader, a split or a sampler, which `wanted.called` names, a generator of its own with a seed."""
     file, edits = files.at(wanted.place), list[Edit | Opening]()
     generator = f"{name_of(file, 'torch')}.Generator().manual_seed(0)"

@@ -48,7 +48,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Original:
+class EditableFile:
     """A file of Python source as it was read.
 
     Attributes:
@@ -138,7 +138,7 @@ def lines_of(text: str) -> list[str]:
     return _LINES.findall(text)
 
 
-def original(path: str, content: bytes) -> Original:
+def editable_file(path: str, content: bytes) -> EditableFile:
     """Return a file that can be edited.
 
     Raises:
@@ -148,7 +148,7 @@ def original(path: str, content: bytes) -> Original:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         text = content.decode(encoding)
-        file = Original(path, content, encoding, text)
+        file = EditableFile(path, content, encoding, text)
         file.source  # noqa: B018
     except (SyntaxError, ValueError, LookupError, UnreadableError) as error:
         raise NoCureError(f"{shown_path(path)} cannot be read as Python: {error}") from error

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.base.sites import Site
-from samebits.fixing.cures import Sources, Wanted
-from samebits.fixing.edits import NoCureError, Original, original
+from samebits.fixing.cures import EditableFiles, MendRequest
+from samebits.fixing.edits import EditableFile, NoCureError, editable_file
 from samebits.fixing.patch import Draft, patch
 from samebits.lint.findings import Finding
 from samebits.lint.rule import find_rule
@@ -22,13 +22,13 @@ def mend(found: Sequence[Finding], also_unsafe: bool = False) -> tuple[Draft, li
         found: findings of `samebits lint`; those in notebooks are left as they are.
         also_unsafe: also apply the cures that change what the script does.
     """
-    wanted: dict[tuple[str, Site], tuple[Wanted, list[Finding]]] = {}
+    wanted: dict[tuple[str, Site], tuple[MendRequest, list[Finding]]] = {}
     for one in found:
         rule, site = find_rule(one.rule), Site(os.path.abspath(one.path), one.line, one.function, one.source)
         if rule.cure and not one.cell and (rule.fix == "safe" or also_unsafe):
-            cause = Wanted(rule.cure, site, called=_called(one, rule.cure))
+            cause = MendRequest(rule.cure, site, called=_called(one, rule.cure))
             wanted.setdefault((rule.cure, site), (cause, []))[1].append(one)
-    draft = patch([cause for cause, _ in wanted.values()], Sources(_read, [site.path for _, site in wanted]))
+    draft = patch([cause for cause, _ in wanted.values()], EditableFiles(_read, [site.path for _, site in wanted]))
     mended = {(one.factor, one.site) for one in draft.mends}
     return draft, [finding for key, (_, findings) in wanted.items() if key in mended for finding in findings]
 
@@ -41,8 +41,8 @@ def _called(found: Finding, cure: str) -> str:
     return {"cudnn-autotune": "torch.backends.cudnn.benchmark = True"}.get(cure, match[1] if match else "")
 
 
-def _read(path: str) -> Original:
+def _read(path: str) -> EditableFile:
     try:
-        return original(path, Path(path).read_bytes())
+        return editable_file(path, Path(path).read_bytes())
     except OSError as error:
         raise NoCureError(f"{path} cannot be read: {error.strerror}") from error

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from samebits.base.sites import Site
 from samebits.fixing import cures, seeding
-from samebits.fixing.cures import Cure, Sources, Wanted
+from samebits.fixing.cures import Cure, EditableFiles, MendRequest
 from samebits.fixing.edits import Edit, FileChange, NoCureError
-from samebits.fixing.openings import Opening, opened
+from samebits.fixing.insertion_points import Opening, opened
 
-_Way = Callable[[Sources, Wanted], Cure]
+_Way = Callable[[EditableFiles, MendRequest], Cure]
 _SEEDS: tuple[_Way, ...] = (
     seeding.seed_of_option,
     seeding.seed_of_default,
@@ -31,7 +31,7 @@ WAYS: Mapping[str, tuple[_Way, ...]] = {
     "memory-addresses": (cures.ordered_set,),
     "file-order": (cures.sort_listing,),
     "completion-order": (cures.in_order_of_tasks,),
-    "uninitialized-memory": (cures.filled,),
+    "uninitialized-memory": (cures.fill_with_zeros,),
     "data-workers": (cures.keyed_loader,),
     "cpu-threads": (cures.fixed_threads,),
     "torch-algorithms": (cures.deterministic,),
@@ -42,7 +42,7 @@ WAYS: Mapping[str, tuple[_Way, ...]] = {
     "generator": (cures.own_generator,),
     "another seed": (seeding.seed_as_others,),
     "evaluation": (cures.unshuffled,),
-    "misspelt": (cures.spelt,),
+    "misspelt": (cures.correct_spelling,),
     "late variable": (cures.set_above,),
 }
 
@@ -104,7 +104,7 @@ class Draft:
         return "".join(one.diff for one in self.changes)
 
 
-def patch(causes: Sequence[Wanted], files: Sources, attempt: int = 0) -> Draft:
+def patch(causes: Sequence[MendRequest], files: EditableFiles, attempt: int = 0) -> Draft:
     """Return a patch that mends as many of the causes as edits can.
 
     Args:
@@ -127,7 +127,7 @@ def patch(causes: Sequence[Wanted], files: Sources, attempt: int = 0) -> Draft:
     return Draft(tuple(changes), tuple(mends), tuple(cannot))
 
 
-def _cured(wanted: Wanted, files: Sources, attempt: int) -> Cure:
+def _cured(wanted: MendRequest, files: EditableFiles, attempt: int) -> Cure:
     """Return the cure of the first way that applies, after skipping `attempt` such ways, else of the last that does."""
     why, applicable = "", list[Cure]()
     for way in WAYS.get(wanted.factor, ()):
@@ -143,7 +143,7 @@ def _cured(wanted: Wanted, files: Sources, attempt: int) -> Cure:
     return applicable[-1]
 
 
-def _changes(files: Sources, edits: Mapping[str, Sequence[Edit | Opening]]) -> list[FileChange]:
+def _changes(files: EditableFiles, edits: Mapping[str, Sequence[Edit | Opening]]) -> list[FileChange]:
     """Return the changed files; NoCureError where edits cannot be combined."""
     inside = {path: [edit for edit in parts if isinstance(edit, Edit)] for path, parts in edits.items()}
     changes = []

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from samebits.base.sites import Site
-from samebits.fixing.cures import Cure, Sources, Wanted, calls_at, with_argument
-from samebits.fixing.edits import Edit, NoCureError, Original
-from samebits.fixing.openings import (
+from samebits.fixing.cures import Cure, EditableFiles, MendRequest, calls_at, with_argument
+from samebits.fixing.edits import Edit, EditableFile, NoCureError
+from samebits.fixing.insertion_points import (
     Opening,
     block_of,
     call_name,
@@ -32,16 +32,16 @@ _SEEDERS = {
 _ONE_OF_THEM = "its losses are those of one seed, of all that it may have drawn"
 
 
-def _seeds(own: Original, factor: str, seed: str) -> str:
+def _seeds(own: EditableFile, factor: str, seed: str) -> str:
     module, seeder = _SEEDERS[factor]
     return f"{name_of(own, module)}.{seeder}({seed})"
 
 
-def _indent(own: Original, statement: ast.stmt) -> str:
+def _indent(own: EditableFile, statement: ast.stmt) -> str:
     return own.lines[statement.lineno - 1][: statement.col_offset]
 
 
-def _seeded_below(own: Original, statement: ast.stmt, factor: str, seed: str) -> list[Edit | Opening]:
+def _seeded_below(own: EditableFile, statement: ast.stmt, factor: str, seed: str) -> list[Edit | Opening]:
     """Return the edits that add a line that seeds, below a statement."""
     at = own.end_of_line(statement.end_lineno or 0)
     line = f"\n{_indent(own, statement)}{_seeds(own, factor, seed)}"
@@ -51,7 +51,7 @@ def _seeded_below(own: Original, statement: ast.stmt, factor: str, seed: str) ->
 # ---- ways to seed global generators, those in the script's own style first
 
 
-def seed_moved(files: Sources, wanted: Wanted) -> Cure:
+def seed_moved(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Move a seeding that comes too late up in its block, to where all names that it uses are bound."""
     if wanted.late is None:
         raise NoCureError("nothing seeds it too late")
@@ -92,7 +92,7 @@ def _is_head(node: ast.stmt) -> bool:
     return is_text or isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal)
 
 
-def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
+def seed_of_option(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed with the script's own option for a seed, such as `--seed`, where nothing reads that."""
     file = files.script(wanted)
     for call, option in seed_options(file.source, is_read=False):
@@ -105,7 +105,7 @@ def seed_of_option(files: Sources, wanted: Wanted) -> Cure:
     raise NoCureError("the script has no option for a seed that is unused")
 
 
-def seed_of_default(files: Sources, wanted: Wanted) -> Cure:
+def seed_of_default(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Give `--seed` the default 0 instead of None, where the script seeds with the option if it is given."""
     file = files.script(wanted)
     for call, option in seed_options(file.source, is_read=True):
@@ -115,11 +115,11 @@ def seed_of_default(files: Sources, wanted: Wanted) -> Cure:
     raise NoCureError("the script has no option for a seed that is None unless it is given")
 
 
-def _sites(wanted: Wanted) -> list[Site]:
+def _sites(wanted: MendRequest) -> list[Site]:
     return [site for site in (wanted.site, *wanted.others) if site is not None]
 
 
-def _is_before(own: Original, site: Site, statement: ast.stmt) -> bool:
+def _is_before(own: EditableFile, site: Site, statement: ast.stmt) -> bool:
     """Whether a line is that of a statement or stands above it, in the same function."""
     holder = own.source.function_of(statement)
     if isinstance(holder, Function):
@@ -129,7 +129,7 @@ def _is_before(own: Original, site: Site, statement: ast.stmt) -> bool:
     return site.path == own.path and is_same and site.line <= statement.lineno
 
 
-def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
+def _parsings(own: EditableFile) -> Iterator[tuple[ast.stmt, str]]:
     """The statements that parse the command line, each with the name that the parsed arguments get."""
     returns = [(own.source.function_of(node), node.value) for node in own.source.every(ast.Return) if node.value]
     makers = {getattr(function, "name", "") for function, value in returns if call_name(value) in PARSERS} | PARSERS
@@ -141,13 +141,13 @@ def _parsings(own: Original) -> Iterator[tuple[ast.stmt, str]]:
                     yield node, name
 
 
-def _seeds_with(own: Original, name: str) -> bool:
+def _seeds_with(own: EditableFile, name: str) -> bool:
     """Whether a seeding call uses a variable or attribute of a name."""
     calls = (call for function, each in own.source.methods.items() if "seed" in function.lower() for call in each)
     return any(last_name(inner) == name for call in calls for inner in ast.walk(call) if inner is not call)
 
 
-def seed_beside(files: Sources, wanted: Wanted) -> Cure:
+def seed_beside(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed with the same seed below the line that seeds another library, before this generator is drawn from."""
     for site in wanted.early:
         file = files.at(site)
@@ -162,7 +162,7 @@ def seed_beside(files: Sources, wanted: Wanted) -> Cure:
     raise NoCureError("nothing else is seeded before it is drawn from")
 
 
-def seed_as_others(files: Sources, wanted: Wanted) -> Cure:
+def seed_as_others(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed the generators that a line draws from as others are seeded in its file; for findings of `samebits lint`."""
     file = files.at(wanted.place)
     seeds = dict(seeds_in(file.source))
@@ -176,7 +176,7 @@ def seed_as_others(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: edits}, "seeds it with the others", _ONE_OF_THEM)
 
 
-def seed_at_start(files: Sources, wanted: Wanted) -> Cure:
+def seed_at_start(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed once at the start of the script: below its imports, or below its own constant for a seed."""
     file, (module, _) = files.script(wanted), _SEEDERS[wanted.factor]
     end, (constant, line) = imports_end(file), seed_constant(file)
@@ -205,7 +205,7 @@ _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.JoinedStr
 _STREAM = "entropy"
 
 
-def seed_fixed(files: Sources, wanted: Wanted) -> Cure:
+def seed_fixed(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace a seed that is computed from the time, a process id or the operating system's entropy by a fixed one."""
     file = files.at(wanted.place)
     calls = calls_at(file, wanted.place, (wanted.last_name,)) or calls_at(file, wanted.place, _DRAWS)
@@ -222,7 +222,7 @@ def seed_fixed(files: Sources, wanted: Wanted) -> Cure:
     return Cure({file.path: edits}, "gives it a fixed seed", _ONE_OF_THEM)
 
 
-def _seed_around(own: Original, node: ast.expr) -> ast.expr | None:
+def _seed_around(own: EditableFile, node: ast.expr) -> ast.expr | None:
     """Return the whole expression that becomes a seed; None where it becomes something else."""
     target: ast.expr = node
     is_open, inner = True, node
@@ -251,7 +251,7 @@ def _seed_around(own: Original, node: ast.expr) -> ast.expr | None:
         target = parent if is_open else target
 
 
-def _number(own: Original, node: ast.AST) -> tuple[str, list[Opening]]:
+def _number(own: EditableFile, node: ast.AST) -> tuple[str, list[Opening]]:
     """Return a seed as text, and lines it needs: 0 for a node reached once, else new each time, alike in all runs."""
     holder = own.source.function_of(node)
     is_loop = loop_around(own.source, node) is not None
@@ -271,7 +271,7 @@ def _number(own: Original, node: ast.AST) -> tuple[str, list[Opening]]:
     return f"{stream}.getrandbits(32)", needed
 
 
-def _is_in_workers(own: Original, holder: ast.AST) -> bool:
+def _is_in_workers(own: EditableFile, holder: ast.AST) -> bool:
     """Whether a function runs in the workers of a loader."""
     parent = own.source.parents.get(holder)
     if isinstance(parent, ast.keyword) and parent.arg == "worker_init_fn":
@@ -282,24 +282,24 @@ def _is_in_workers(own: Original, holder: ast.AST) -> bool:
     return holder.name == "__iter__" or any(last_name(keyword.value) == holder.name for keyword in keywords)
 
 
-def _is_called_once(own: Original, holder: ast.AST) -> bool:
+def _is_called_once(own: EditableFile, holder: ast.AST) -> bool:
     """Whether a function is called at one place of its file, at the top level or in `main` and its like, in no loop."""
     mentions = own.source.mentions(getattr(holder, "name", ""))
     if len(mentions) != 1 or not isinstance(own.source.parents[mentions[0]], ast.Call):
         return False
     outer = own.source.function_of(mentions[0])
     is_top = isinstance(outer, ast.Module) or getattr(outer, "name", "") in _ONCE
-    is_comprehended = any(isinstance(one, ast.ListComp | ast.GeneratorExp) for one in own.source.around(mentions[0]))
+    is_comprehended = any(isinstance(one, ast.ListComp | ast.GeneratorExp) for one in own.source.ancestors(mentions[0]))
     return is_top and not is_comprehended and loop_around(own.source, mentions[0]) is None
 
 
-def _stream(own: Original) -> tuple[str, list[Opening]]:
+def _stream(own: EditableFile) -> tuple[str, list[Opening]]:
     """Return the name of a generator of the file's own, and the line that makes it."""
     name = f"_{_STREAM}" if own.source.mentions(_STREAM) else _STREAM
     return name, [Opening(f"{name} = {name_of(own, 'random')}.Random(0)", "random")]
 
 
-def seed_given(files: Sources, wanted: Wanted) -> Cure:
+def seed_given(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Pass a seed to a call without one: `default_rng()`, `random.Random()`, `torch.seed()`, `generator.seed()`."""
     file, edits = files.at(wanted.place), list[Edit | Opening]()
     for call in calls_at(file, wanted.place, _SEEDLESS | {"seed", "seed_all"}):
@@ -338,7 +338,7 @@ _DRAWS = {
 }
 
 
-def drawn_instead(files: Sources, wanted: Wanted) -> Cure:
+def drawn_instead(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Draw from a seeded generator of the file's own instead of the operating system."""
     file, edits = files.at(wanted.place), list[Edit | Opening]()
     names = {"open"} if wanted.called.startswith("/dev/") else {wanted.last_name} & set(_DRAWS)

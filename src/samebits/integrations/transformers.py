@@ -8,7 +8,7 @@ import transformers
 from torch.utils.data import RandomSampler
 
 from samebits.base.errors import UsageError
-from samebits.data.fetching import as_it_is
+from samebits.data.fetching import collate_nothing
 from samebits.data.generators import StepGenerators
 from samebits.data.keys import KeyedDataset, KeyedSampler
 
@@ -76,7 +76,7 @@ def _key_loader(loader: Any, seed: int) -> None:
     for level in levels:
         level.sampler = sampler
     # torch forbids plain assignment to `dataset`, to protect iterations that are under way.
-    vars(inner)["dataset"], inner.collate_fn = keyed, as_it_is
+    vars(inner)["dataset"], inner.collate_fn = keyed, collate_nothing
 
 
 def _levels(batches: Any) -> list[Any]:

@@ -24,7 +24,7 @@ SLACK_CORES = 0.15
 SHARED = frozenset({"accelerator", "ranks"})
 
 
-def needed() -> tuple[float, int]:
+def children_usage() -> tuple[float, int]:
     """Return what this process's descendants that have ended used: CPU seconds of all, peak bytes of the largest."""
     import resource
 
@@ -32,7 +32,7 @@ def needed() -> tuple[float, int]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-class Fitting:
+class RunCapacity:
     """The number of runs that may be made at once, by the cores and memory that the first run, made alone, needed.
 
     A run keeps its number of threads, so one that keeps all cores busy is made alone. So are runs with several ranks or
@@ -44,7 +44,7 @@ class Fitting:
         self._most = most if is_same_path or not as_fits else 1
         self._fits = 1 if as_fits else most
         self._is_known, self._reached = not as_fits, False
-        self._seconds_before, _ = needed()
+        self._seconds_before, _ = children_usage()
 
     @property
     def room(self) -> int:
@@ -59,7 +59,7 @@ class Fitting:
 
     def _like_this(self, seconds: float) -> int:
         """Return how many runs fit that need as much as the run that was made alone."""
-        (taken, peak_bytes), free = needed(), free_bytes()
+        (taken, peak_bytes), free = children_usage(), free_bytes()
         busy = math.ceil((taken - self._seconds_before) / max(seconds, 1e-3) - SLACK_CORES)
         by_memory = self._most if free is None else int(free * SHARE_OF_MEMORY // max(1, peak_bytes))
         return max(1, min(self._most // max(1, busy), by_memory))

@@ -136,7 +136,7 @@ def _ended(
         start = time.perf_counter()
         with spec.starting():
             process = stack.enter_context(supervised(argv, **options, **streams))
-        unentered = UnenteredProcesses(folder, Path(place.seen(str(folder.plan))), process.pid)
+        unentered = UnenteredProcesses(folder, Path(place.path_inside(str(folder.plan))), process.pid)
         exceeded = _wait(process, limit, waiting, unentered)
         seconds = time.perf_counter() - start
     return _outcome(folder, spec, process.returncode, seconds, exceeded)
@@ -170,7 +170,7 @@ def run_transparent(command: Command, plan: RunSpec, path: Path) -> Outcome:
 def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the command: the user's, those of the treatment, and those that bring samebits in."""
     variables = place.environment(environ)
-    path, seen = variables.get("PYTHONPATH", ""), Path(place.seen(str(folder.path.absolute())))
+    path, seen = variables.get("PYTHONPATH", ""), Path(place.path_inside(str(folder.path.absolute())))
     inside = {VARIABLE: str(seen / PLAN), "PYTHONPATH": f"{INJECTED}{os.pathsep}{path}" if path else INJECTED}
     return {**variables, **spec.environment(environ), **inside}
 
@@ -203,7 +203,7 @@ def _as_seen(data: object, place: Place) -> object:
         return {name: _as_seen(value, place) for name, value in data.items()}
     if isinstance(data, list):
         return [_as_seen(item, place) for item in data]
-    return place.seen(data) if isinstance(data, str) else data
+    return place.path_inside(data) if isinstance(data, str) else data
 
 
 def _wait(

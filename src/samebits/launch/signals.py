@@ -17,8 +17,8 @@ from types import FrameType
 from typing import NoReturn
 
 from samebits.base.errors import InterruptError
-from samebits.launch.supervisor import die_of
-from samebits.runfolder.folder import mark_busy, mark_done
+from samebits.launch.supervisor import die_by_signal
+from samebits.runfolder.folder import mark_busy, unmark_busy
 
 _FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Schedulers announce the end of an allocation with one of the last two.
@@ -46,7 +46,7 @@ _received: list[int] = []
 
 
 @contextlib.contextmanager
-def working_in(home: Path) -> Iterator[None]:
+def busy_in(home: Path) -> Iterator[None]:
     """Mark a folder as busy while the block makes runs in it; InterruptError where a signal ended all of them.
 
     The handler only notes the signal; every run that waits looks for it and ends its own processes. So nothing is
@@ -60,7 +60,7 @@ def working_in(home: Path) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         raise InterruptError.by(interrupt.args[0] if interrupt.args else signal.SIGINT, home) from interrupt
     finally:
-        mark_done(home)
+        unmark_busy(home)
 
 
 def raise_if_signalled() -> None:
@@ -116,6 +116,6 @@ def end_like(exit_code: int) -> NoReturn:
     """End this process as the command ended, with its status or by its signal: the shell sees no difference."""
     if exit_code >= 0:
         sys.exit(exit_code)
-    die_of(-exit_code)
+    die_by_signal(-exit_code)
     # Where that signal does not end us, the status that a shell gives for it is the next best.
     sys.exit(128 - exit_code)

@@ -95,7 +95,7 @@ def _is_tracker(pid: int) -> bool:
     return False
 
 
-def die_of(number: int) -> None:
+def die_by_signal(number: int) -> None:
     """End this process by a signal, without a core dump; returns where it is the first process of a container."""
     import resource
 
@@ -132,7 +132,7 @@ def main() -> None:
         _become(argv)
     code = os.waitstatus_to_exitcode(_end(command, _run(command, int(pipe), woken)))
     if code < 0:
-        die_of(-code)
+        die_by_signal(-code)
     os._exit(code)
 
 

@@ -13,7 +13,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 KNOWN = (*THREADS, "PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES")
 
 
-def meant(name: str) -> str:
+def closest_variable(name: str) -> str:
     """Return the variable that a misspelt name means; empty where the name is right, or is close to none."""
     near = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=0.93)
     return near[0] if near and name not in KNOWN else ""
@@ -23,7 +23,7 @@ def meant(name: str) -> str:
 Set = tuple[str, ast.expr, ast.AST]
 
 
-def settings(source: Source) -> Iterator[Set]:
+def variables_set(source: Source) -> Iterator[Set]:
     """The variables that a file sets."""
     if not {"environ", "putenv"} & source.words:
         return

@@ -16,12 +16,12 @@ from samebits.lint.shapes import (
     PLAIN,
     UNKNOWN,
     Shape,
+    annotated_shape,
     container,
-    given,
     join,
     joined,
-    operated,
-    promised,
+    operator_shape,
+    returned_shape,
     uniform,
 )
 from samebits.lint.source import Function, Source, children, dotted, last_name, parameters
@@ -44,7 +44,7 @@ class Flow:
     def __init__(self, sources: Sequence[Source], imported: Iterable[Flow] = ()) -> None:
         self.shapes: dict[ast.AST, Shape] = {}
         # By name at the top of a file; `f()` is what a function returns, `f(x)` what it is given, `C.x` an attribute.
-        self.known: dict[str, Shape] = {}
+        self.shapes_by_name: dict[str, Shape] = {}
         self.learned: dict[str, Shape] = {}
         self.signatures: dict[str, list[str]] = {}
         self.bases: dict[str, list[str]] = {}
@@ -56,17 +56,17 @@ class Flow:
         # Loop → the shapes of names at its end, which they may have at its start, too.
         self.ends: dict[ast.AST, dict[str, Shape]] = {}
         for _ in range(READINGS):
-            ends, self.known, self.learned, self.shapes = dict(self.ends), self.learned, dict(from_imports), {}
+            ends, self.shapes_by_name, self.learned, self.shapes = dict(self.ends), self.learned, dict(from_imports), {}
             for source in sources:
                 _FileReader(self, source).read()
-            if (self.learned, self.ends) == (self.known, ends):
+            if (self.learned, self.ends) == (self.shapes_by_name, ends):
                 break
 
     def of(self, node: ast.AST) -> Shape:
         """Return the shape of an expression; of the target of an assignment, the shape of what is assigned."""
         return self.shapes.get(node, UNKNOWN)
 
-    def note(self, node: ast.AST, shape: Shape) -> Shape:
+    def record_shape(self, node: ast.AST, shape: Shape) -> Shape:
         """Record the shape of an expression, and return it; an expression that is read twice may have either shape."""
         self.shapes[node] = join(self.shapes[node], shape) if node in self.shapes else shape
         return shape
@@ -80,17 +80,17 @@ class Flow:
     def attribute(self, owner: Shape, name: str) -> Shape:
         """Return the shape of an attribute of a module, or of a class or the nearest of its bases that has it."""
         if owner.kind == "module":
-            return self.known.get(name, UNKNOWN)
+            return self.shapes_by_name.get(name, UNKNOWN)
         classes = [owner.name] if owner.kind in ("instance", "class") else []
         for cls in classes:
-            if f"{cls}.{name}" in self.known:
-                return self.known[f"{cls}.{name}"]
+            if f"{cls}.{name}" in self.shapes_by_name:
+                return self.shapes_by_name[f"{cls}.{name}"]
             classes += [base for base in self.bases.get(cls, ()) if base not in classes]
         return UNKNOWN
 
-    def made_by(self, maker: Shape) -> Shape:
+    def result_of(self, maker: Shape) -> Shape:
         """Return the shape of the result of a function that is passed as a value, as `set` is in `defaultdict(set)`."""
-        return maker.of[0] if maker.kind == "maker" else self.known.get(f"{maker.name}()", UNKNOWN)
+        return maker.of[0] if maker.kind == "maker" else self.shapes_by_name.get(f"{maker.name}()", UNKNOWN)
 
 
 @dataclass
@@ -147,7 +147,7 @@ class _FileReader:
                 self.flow.learn(f"{name}({parameter.arg})", self.value(default))
         self.flow.signatures[name] = [parameter.arg for parameter, _ in parameters(node.args)]
         shape, is_property = Shape("function", name=name), _decorators(node) & {"property", "cached_property"}
-        scope.names[node.name] = self.flow.made_by(shape) if is_property else shape
+        scope.names[node.name] = self.flow.result_of(shape) if is_property else shape
         # Methods do not see the names of their class.
         self.waiting[node] = _Scope(scope.parent if self.is_in_class(node) else scope)
 
@@ -167,7 +167,7 @@ class _FileReader:
         for parameter, _ in parameters(node.args):
             value = self.promised(parameter.annotation)
             if value == UNKNOWN:
-                value = join(UNKNOWN, self.flow.known.get(f"{name}({parameter.arg})", NEVER))
+                value = join(UNKNOWN, self.flow.shapes_by_name.get(f"{name}({parameter.arg})", NEVER))
             scope.names[parameter.arg] = value
         if self.is_in_class(node) and "staticmethod" not in _decorators(node):
             holder = self.source.qualname(self.source.parents[node])
@@ -184,7 +184,7 @@ class _FileReader:
             shape = self.lookup(name)
             return Shape("instance", name=shape.name) if shape and shape.kind == "class" else None
 
-        return promised(annotation, named)
+        return annotated_shape(annotation, named)
 
     # ---- statements
 
@@ -203,7 +203,7 @@ class _FileReader:
                 value, promise = self.value(node.value), self.promised(node.annotation)
                 self.assign(node.target, value if promise == UNKNOWN else promise)
             case ast.AugAssign():
-                self.assign(node.target, operated(node.op, self.value(node.target), self.value(node.value)))
+                self.assign(node.target, operator_shape(node.op, self.value(node.target), self.value(node.value)))
             case ast.For() | ast.AsyncFor():
                 self.assign(node.target, self.value(node.iter).member)
                 self.loop(node)
@@ -223,7 +223,7 @@ class _FileReader:
             case ast.Import():
                 self.scope.names |= {alias.asname or alias.name.partition(".")[0]: MODULE for alias in node.names}
             case ast.ImportFrom():
-                known = self.flow.known
+                known = self.flow.shapes_by_name
                 self.scope.names |= {alias.asname or alias.name: known.get(alias.name, MODULE) for alias in node.names}
             case _:
                 self.parts(node)
@@ -267,7 +267,7 @@ class _FileReader:
         return home.names[name] if home is not None else None
 
     def assign(self, target: ast.expr, value: Shape) -> None:
-        self.flow.note(target, value)
+        self.flow.record_shape(target, value)
         match target:
             case ast.Name(id=name):
                 home = (self.scope.home(name) or self.top) if name in self.scope.shared else self.scope
@@ -307,14 +307,14 @@ class _FileReader:
 
     def value(self, node: ast.expr | None) -> Shape:
         """Read an expression, and return its shape."""
-        return UNKNOWN if node is None else self.flow.note(node, self._value(node))
+        return UNKNOWN if node is None else self.flow.record_shape(node, self._value(node))
 
     def _value(self, node: ast.expr) -> Shape:
         match node:
             case ast.Constant(value=constant):
                 return PLAIN if isinstance(constant, str | bytes) else INT if isinstance(constant, int) else NUMBER
             case ast.Name():
-                return self.lookup(node.id) or Shape("maker", (given(node.id),), node.id)
+                return self.lookup(node.id) or Shape("maker", (returned_shape(node.id),), node.id)
             case ast.Attribute():
                 owner = self.value(node.value)
                 return self.lookup(dotted(node)) or self.flow.attribute(owner, node.attr)
@@ -346,7 +346,7 @@ class _FileReader:
                     return container("tuple", *values)
                 return container("set" if isinstance(node, ast.Set) else "list", joined(values))
             case ast.BinOp():
-                return operated(node.op, self.value(node.left), self.value(node.right))
+                return operator_shape(node.op, self.value(node.left), self.value(node.right))
             case ast.UnaryOp():
                 return self.value(node.operand)
             case ast.Await():
@@ -383,9 +383,11 @@ class _FileReader:
         if isinstance(node.func, ast.Attribute):
             self.fill(node.func, values)
         elif target.kind == "maker" and not target.name:
-            return self.flow.made_by(target)
+            return self.flow.result_of(target)
         owner = self.flow.of(node.func.value) if isinstance(node.func, ast.Attribute) else None
-        return given(last_name(node.func), owner, values, self.flow.made_by(values[0]) if values else UNKNOWN)
+        return returned_shape(
+            last_name(node.func), owner, values, self.flow.result_of(values[0]) if values else UNKNOWN
+        )
 
     def call_own(
         self, node: ast.Call, target: Shape, values: Sequence[Shape], keywords: dict[str | None, Shape]
@@ -396,7 +398,7 @@ class _FileReader:
         names = self.flow.signatures.get(function, [])[is_class or is_bound :]  # the first one is `self`
         for name, value in [*zip(names, values, strict=False), *keywords.items()]:
             self.flow.learn(f"{function}({name})", value)
-        return Shape("instance", name=target.name) if is_class else self.flow.made_by(target)
+        return Shape("instance", name=target.name) if is_class else self.flow.result_of(target)
 
     def fill(self, function: ast.Attribute, values: Sequence[Shape]) -> None:
         """Record what a method puts into its object."""

@@ -75,7 +75,7 @@ def uses_in(source: Source, flow: Flow) -> Iterator[tuple[ast.AST, Finding]]:
                 yield user, Finding.at(source, user, reason, weight, depends_on)
 
 
-def taken_by(node: ast.AST) -> Sequence[ast.expr]:
+def iterated_by(node: ast.AST) -> Sequence[ast.expr]:
     """Return the expressions whose members a node takes in their order."""
     match node:
         case ast.For(iter=taken) | ast.AsyncFor(iter=taken) | ast.comprehension(iter=taken):

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from samebits.base.errors import UsageError
 from samebits.base.records import published
 from samebits.lint.findings import Finding
+from samebits.lint.parallel import Group, balanced_shares, import_groups, in_processes
 from samebits.lint.project import Project
 from samebits.lint.rule import Rule, all_rules
-from samebits.lint.shares import Group, connected, in_processes, shared_out
 from samebits.lint.source import Source, UnreadableError, parsed, text_of, without_collecting
 
 # Folders that are skipped below a given path: nobody trains there, or nobody wrote what is in them.
@@ -119,7 +119,7 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: 
             unread.append(Unread(name, error.line, error.why))
     processes = min(jobs, len(texts) // _WORTH_A_PROCESS) if sys.platform == "linux" else 1
     read = functools.partial(_read, [rule.code for rule in chosen])
-    parts = in_processes(read, shared_out(connected(texts), max(1, processes)))
+    parts = in_processes(read, balanced_shares(import_groups(texts), max(1, processes)))
     findings = sorted((one for part in parts for one in part.findings), key=lambda one: (one.path, one.line, one.rule))
     unread = sorted([*unread, *(one for part in parts for one in part.unread)], key=lambda one: files.index(one.path))
     return Linted(len(files), tuple(findings), sum(part.ignored for part in parts), tuple(unread))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from samebits.lint.findings import Finding, Findings
-from samebits.lint.following import Following
+from samebits.lint.order_flow import OrderTracker
 from samebits.lint.project import Project, value_of
 from samebits.lint.source import Source, last_name, owner_of, walk
 
@@ -22,7 +22,7 @@ def listings(project: Project, source: Source, kind: str) -> Findings:
     """The unsorted listings whose order has one kind of use: order, slice, or zip with another listing."""
     pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
     for call in _calls(source):
-        uses = [] if _is_walked_in_order(source, call) else Following(project).uses(source, call)
+        uses = [] if _is_walked_in_order(source, call) else OrderTracker(project).uses(source, call)
         for use in uses:
             finding = Finding.at(source, call, f"lists files in no order, and that {use.how}")
             if use.call is not None:

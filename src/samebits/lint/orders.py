@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from samebits.lint.findings import Finding
-from samebits.lint.hash_order import CHOOSING, ORDERING, taken_by, uses_in
-from samebits.lint.project import Project, remembered
+from samebits.lint.hash_order import CHOOSING, ORDERING, iterated_by, uses_in
+from samebits.lint.project import Project, memoized
 from samebits.lint.source import Source, last_name
 
 _HOLDING = {"set", "frozenset", "defaultdict", "dict", "copy", "deepcopy", "setdefault", "get", "append", "field"}
@@ -26,10 +26,10 @@ def sets_taken(node: ast.AST) -> Sequence[ast.expr]:
     """Return what may be the set whose order a node uses; nothing where the order is lost, or for another rule."""
     if isinstance(node, ast.Call):
         return [] if last_name(node.func) in _UNORDERED else [node, *node.args]
-    return taken_by(node) or ([node] if isinstance(node, ast.expr) else [])
+    return iterated_by(node) or ([node] if isinstance(node, ast.expr) else [])
 
 
-@remembered
+@memoized
 def set_orders(project: Project, source: Source) -> list[tuple[ast.AST, Finding]]:
     """Return the uses in a file, each with its node, with data flow from the files that it imports."""
     imports = sorted(project.imports_of(source), key=lambda one: one.path)
@@ -46,9 +46,9 @@ def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
     sets += [node for name in {*_SET_NAMES, *known} for node in source.named[name]]
     for part in sets:
         inner: ast.AST = part
-        for outer in source.around(part):
+        for outer in source.ancestors(part):
             is_ordering = isinstance(outer, ast.Call) and last_name(outer.func) in ORDERING
-            if is_ordering or inner in taken_by(outer):
+            if is_ordering or inner in iterated_by(outer):
                 yield part
             if isinstance(outer, ast.stmt):
                 break
@@ -57,7 +57,7 @@ def _ordered(source: Source, known: set[str]) -> Iterator[ast.AST]:
 
 def is_number(source: Source, node: ast.AST) -> bool:
     """Whether a node is taken modulo something, seeds, or is assigned to a name that speaks of seeds or splits."""
-    for outer in (node, *source.around(node)):
+    for outer in (node, *source.ancestors(node)):
         match outer:
             case ast.BinOp(op=ast.Mod() | ast.BitAnd()):
                 return True
@@ -70,14 +70,14 @@ def is_number(source: Source, node: ast.AST) -> bool:
     return False
 
 
-@remembered
+@memoized
 def _set_names(project: Project, source: Source) -> set[str]:
     """Return the names that may stand for a set or hold one: of variables, parameters and functions that return one."""
     names, sets = set[str](), [*source.every(ast.Set, ast.SetComp)]
     sets += [node for name in _SET_NAMES for node in source.named[name]]
     for part in sets:
         inner: ast.AST = part
-        for outer in source.around(part):
+        for outer in source.ancestors(part):
             match outer:
                 case ast.Call() if inner in outer.args and last_name(outer.func) not in _HOLDING:
                     break

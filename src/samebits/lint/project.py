@@ -26,7 +26,7 @@ EVALUATION = re.compile(
 _DATASETS = ("Dataset", "DataPipe", "ImageFolder", "DatasetFolder")
 
 
-def remembered(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
+def memoized(ask: Callable[Concatenate[Project, P], T]) -> Callable[Concatenate[Project, P], T]:
     """Wrap a function of a project so that the project keeps its results, one for each set of arguments."""
 
     def answer(project: Project, /, *given: P.args, **named: P.kwargs) -> T:
@@ -52,7 +52,7 @@ class Project:
     def _by_stem(self) -> dict[str, list[Source]]:
         return Index(("".join(source.module[-1:]), source) for source in self.sources)
 
-    @remembered
+    @memoized
     def imports_of(self, source: Source) -> frozenset[Source]:
         """Return the project's files that a file imports; of several whose names fit an import, the nearest."""
         wanted = {alias.name for node in source.every(ast.Import) for alias in node.names}
@@ -67,7 +67,7 @@ class Project:
                 files.add(max(fitting, key=lambda one: _shared(one.module, source.module)))
         return frozenset(files)
 
-    @remembered
+    @memoized
     def closure(self, source: Source) -> frozenset[Source]:
         """Return a file and all files that it imports, directly or not."""
         files, waiting = {source}, [source]
@@ -82,13 +82,13 @@ class Project:
         """The scripts: notebooks, files that test `__name__`, and files that train at their top level."""
         return [source for source in self.sources if _is_entry(source)]
 
-    @remembered
+    @memoized
     def entries_of(self, source: Source) -> list[Source]:
         """Return the scripts that a file is part of."""
         return [entry for entry in self.entries if source in self.closure(entry)]
 
-    @remembered
-    def together(self, source: Source) -> frozenset[Source]:
+    @memoized
+    def files_of_scripts(self, source: Source) -> frozenset[Source]:
         """Return a file, every script that it is part of, and all files that these import."""
         return self.closure(source).union(*map(self.closure, self.entries_of(source)))
 
@@ -98,7 +98,7 @@ class Project:
 
     def loaders(self, source: Source) -> list[tuple[Source, ast.Call]]:
         """Return the calls that make a loader in the scripts that a file is part of, each with its file."""
-        return [(file, call) for file in self.together(source) for call in file.methods["DataLoader"]]
+        return [(file, call) for file in self.files_of_scripts(source) for call in file.methods["DataLoader"]]
 
     def has_workers(self, source: Source) -> bool:
         """Whether a loader in the scripts that a file is part of may have workers."""
@@ -124,7 +124,7 @@ class Project:
         """All classes by their names."""
         return Index((node.name, (source, node)) for source in self.sources for node in source.every(ast.ClassDef))
 
-    def is_kind(self, node: ast.ClassDef, *endings: str) -> bool:
+    def has_base_named(self, node: ast.ClassDef, *endings: str) -> bool:
         """Whether a base of a class, direct or not, has a name with one of these endings."""
         seen, waiting = set[str](), [node]
         while waiting:
@@ -139,15 +139,15 @@ class Project:
     def is_dataset(self, node: ast.ClassDef) -> bool:
         """Whether a class may be a dataset for a DataLoader: it has a length and items, or a base named as one."""
         methods = {member.name for member in node.body if isinstance(member, ast.FunctionDef)}
-        return {"__getitem__", "__len__"} <= methods or self.is_kind(node, *_DATASETS)
+        return {"__getitem__", "__len__"} <= methods or self.has_base_named(node, *_DATASETS)
 
-    @remembered
+    @memoized
     def models_in(self, source: Source) -> list[ast.Call]:
         """Return the calls `Net()` or `Net.from_name()` in a file that make models of the project, and draw layers."""
         calls: list[Any] = []
         for name in source.words & self.classes.keys():
             classes = [node for home, node in self.classes[name] if home in self.closure(source)]
-            for node in source.named[name] if any(self.is_kind(cls, "Module") for cls in classes) else ():
+            for node in source.named[name] if any(self.has_base_named(cls, "Module") for cls in classes) else ():
                 parent = source.parents[node]
                 maker = parent if isinstance(parent, ast.Attribute) and parent.attr.startswith("from_") else node
                 if source.is_called(maker):
@@ -156,7 +156,7 @@ class Project:
 
     # ---- seeds and draws
 
-    @remembered
+    @memoized
     def seeds(self, entry: Source) -> frozenset[str]:
         """Return whose generators a script seeds: `torch`, `numpy`, `random`; `*` where unseen code may seed them."""
         closure = self.closure(entry)
@@ -169,7 +169,7 @@ class Project:
         siblings = [file for file in closure if os.path.dirname(file.path) == os.path.dirname(entry.path)]
         return frozenset(seeded | {ALL} if any(map(self._imports_unseen, {entry, *siblings})) else seeded)
 
-    @remembered
+    @memoized
     def _seeding(self, source: Source) -> frozenset[tuple[str, str]]:
         """Return the libraries that a file seeds, each with the holder of the call (see `holder_of`)."""
         seeding = {(library, holder_of(source, call)) for library, call in seeds_in(source)}
@@ -198,7 +198,7 @@ class Project:
                 return True
         return False
 
-    @remembered
+    @memoized
     def _is_near(self, folder: str, root: str) -> bool:
         """Whether a module or package lies in a folder, or in one of the nearest folders above it."""
         homes = [PurePath(folder), *PurePath(folder).parents][:_FOLDERS]
@@ -220,7 +220,7 @@ class Project:
 
     # ---- data flow
 
-    @remembered
+    @memoized
     def flow(self, source: Source, *others: Source) -> Flow:
         """Return the data flow of a file, built on the separate data flow of each of the other files."""
         return Flow([source], map(self.flow, others))
@@ -233,9 +233,11 @@ TOP, MAIN = "<module>", "<main>"  # run by every import, or by a framework; run 
 
 def holder_of(source: Source, node: ast.AST) -> str:
     """Return the name of the function around a node, or of the class for its `__init__`; TOP or MAIN for others."""
-    function = next((one for one in source.around(node) if isinstance(one, Function)), None)
+    function = next((one for one in source.ancestors(node) if isinstance(one, Function)), None)
     if function is None:
-        return MAIN if any(isinstance(one, ast.If) and _asks_for_main(one.test) for one in source.around(node)) else TOP
+        return (
+            MAIN if any(isinstance(one, ast.If) and _asks_for_main(one.test) for one in source.ancestors(node)) else TOP
+        )
     if function.name in ("__init__", "__post_init__") and (holder := class_around(source, function)):
         return holder.name
     # A decorator may call its function: that of a command line, or of a framework.
@@ -285,7 +287,7 @@ def argument(call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
     return call.args[position] if named is None and position < len(call.args) else named
 
 
-def passed(source: Source, call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
+def argument_or_option(source: Source, call: ast.Call, name: str, position: int = 99) -> ast.expr | None:
     """Return an argument as `argument` does, or from a dict that is passed as `**options`."""
     items = [_item(source, keyword.value, name) for keyword in call.keywords if keyword.arg is None]
     return argument(call, name, position) or next((item for item in items if item is not None), None)
@@ -341,9 +343,9 @@ def is_parameter(source: Source, node: ast.AST) -> bool:
     return any(arg.arg == dotted(node) and arg.annotation is None for arg, _ in pairs)
 
 
-def is_checked(source: Source, node: ast.AST) -> bool:
+def is_type_tested(source: Source, node: ast.AST) -> bool:
     """Whether a node stands in an `if` that tests a type, such as `if isinstance(x, list)`."""
-    tests = (outer.test for outer in source.around(node) if isinstance(outer, ast.If))
+    tests = (outer.test for outer in source.ancestors(node) if isinstance(outer, ast.If))
     return any(isinstance(test, ast.Call) and last_name(test.func) == "isinstance" for test in tests)
 
 
@@ -375,7 +377,7 @@ def parts_of(source: Source, node: ast.expr, depth: int = 3) -> Iterator[ast.AST
 
 def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
     """Return the innermost loop around a node, in the same function."""
-    for outer in source.around(node):
+    for outer in source.ancestors(node):
         if isinstance(outer, Function | ast.Lambda | ast.ClassDef):
             return None
         if isinstance(outer, ast.For | ast.AsyncFor | ast.While):
@@ -386,7 +388,7 @@ def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.W
 def statements_above(source: Source, node: ast.AST) -> list[ast.stmt]:
     """Return the statements above a node in its function: those of its block, and of the blocks around that."""
     above: list[ast.stmt] = []
-    for part in (node, *source.around(node)):
+    for part in (node, *source.ancestors(node)):
         if isinstance(part, Function | ast.ClassDef):
             break
         block: list[ast.stmt] = getattr(source.parents.get(part), "body", []) if isinstance(part, ast.stmt) else []
@@ -396,20 +398,20 @@ def statements_above(source: Source, node: ast.AST) -> list[ast.stmt]:
 
 def class_around(source: Source, node: ast.AST) -> ast.ClassDef | None:
     """Return the innermost class around a node; None where there is none."""
-    return next((outer for outer in source.around(node) if isinstance(outer, ast.ClassDef)), None)
+    return next((outer for outer in source.ancestors(node) if isinstance(outer, ast.ClassDef)), None)
 
 
-def is_for_none(source: Source, node: ast.AST) -> bool:
+def is_none_fallback(source: Source, node: ast.AST) -> bool:
     """Whether a node is evaluated only where the caller gave nothing: `if seed is None: …`, `seed or …`."""
     inner = node
-    for outer in source.around(node):
+    for outer in source.ancestors(node):
         match outer:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return False
             case ast.BoolOp(op=ast.Or(), values=[first, *_]) if inner is not first:
                 return True
             case ast.If(test=test) | ast.IfExp(test=test) if inner is not test:
-                tested, holds_for_none = asked(test)
+                tested, holds_for_none = tested_for_none(test)
                 body = outer.body if isinstance(outer.body, list) else [outer.body]
                 if (inner in body) == holds_for_none and not ast.unparse(tested).startswith("self."):
                     return True
@@ -417,7 +419,7 @@ def is_for_none(source: Source, node: ast.AST) -> bool:
     return False
 
 
-def asked(test: ast.expr) -> tuple[ast.expr, bool]:
+def tested_for_none(test: ast.expr) -> tuple[ast.expr, bool]:
     """Return the expression that a test is about, and whether the test holds where that is None or the like."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=tested):
@@ -455,7 +457,7 @@ def _shared(a: Iterable[str], b: Iterable[str]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
-def set_to(source: Source, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+def assignments_to(source: Source, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
     """The assignments to an attribute of a library, by its qualified name, each with the assigned value."""
     last = name.rpartition(".")[2]
     for node in source.every(ast.Assign) if last in source.words else ():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.lint.findings import NUMBERS, WEAK, Finding
-from samebits.lint.project import Project, asked, remembered
+from samebits.lint.project import Project, memoized, tested_for_none
 from samebits.lint.source import Function, Source, called, is_none, last_name, parameters, read_sources, walk
 
 _SEED_NAME = re.compile(r"(.*_)?seed|manualseed", re.IGNORECASE)
@@ -74,13 +74,15 @@ def seed_options(source: Source, is_read: bool) -> Iterator[tuple[ast.Call, Seed
             yield option.node, option
 
 
-@remembered
+@memoized
 def seed_arguments(project: Project, source: Source) -> list[Finding]:
     """Return the findings about seed arguments of a file, judged together with the scripts that it is part of."""
-    return [*_judged(source, _program(project, project.together(source)))] if "seed" in source.text.lower() else []
+    return (
+        [*_judged(source, _program(project, project.files_of_scripts(source)))] if "seed" in source.text.lower() else []
+    )
 
 
-@remembered
+@memoized
 def _program(project: Project, sources: frozenset[Source]) -> _Program:
     return _Program(sources)
 
@@ -135,7 +137,7 @@ class _Program:
         scope = self._of(ast.Assign, ast.BoolOp, ast.IfExp, ast.If) if nodes is None else nodes
         if not argument.is_none or any(_replaces(node, argument.name) for node in scope):
             return ""
-        tests = [asked(node.test) for node in scope if isinstance(node, ast.If)]
+        tests = [tested_for_none(node.test) for node in scope if isinstance(node, ast.If)]
         is_guarded = any(last_name(tested) == argument.name and not if_none for tested, if_none in tests)
         end = "without it the seeding is skipped" if is_guarded else "what is seeded with None starts anew in every run"
         if any(isinstance(node, ast.Assign) and argument.name in map(last_name, node.targets) for node in scope):
@@ -152,7 +154,7 @@ class _Program:
             for source in self.sources
             for node in source.named[name]
         ) or any(
-            node.value == name and not any(map(_is_option, source.around(node)))
+            node.value == name and not any(map(_is_option, source.ancestors(node)))
             for source in self.sources
             for node in source.every(ast.Constant)
         )

@@ -100,7 +100,7 @@ def uniform(values: Sequence[Shape]) -> Shape:
     return joined(values) if len({value.kind for value in values} - {"never"}) <= 1 else UNKNOWN
 
 
-def operated(operator: ast.operator, left: Shape, right: Shape) -> Shape:
+def operator_shape(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """Return the shape of the result of a binary operator."""
     kinds = {left.kind, right.kind}
     if isinstance(operator, ast.BitOr | ast.BitAnd | ast.BitXor | ast.Sub) and kinds & {"set", "view"}:
@@ -129,19 +129,19 @@ def _expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def promised(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Shape:
+def annotated_shape(node: ast.expr | None, named: Callable[[str], Shape | None]) -> Shape:
     """Return the shape that an annotation promises; `named` gives that of a name in it which is no builtin."""
     match node:
         case ast.Constant(value=None):
             return NUMBER
         case ast.Constant(value=str(text)):
             with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                return promised(_expression(text), named)
+                return annotated_shape(_expression(text), named)
         case ast.BinOp():
-            return join(promised(node.left, named), promised(node.right, named))
+            return join(annotated_shape(node.left, named), annotated_shape(node.right, named))
         case ast.Subscript():
             parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            values, name = [promised(part, named) for part in parts], last_name(node.value).lower()
+            values, name = [annotated_shape(part, named) for part in parts], last_name(node.value).lower()
             if name in _CONTAINERS and values:
                 return container(_CONTAINERS[name], values[-1])
             if name == "tuple":
@@ -185,7 +185,7 @@ _METHODS = {
 _NAMED_OBJECT = container("tuple", PLAIN, OBJECT)
 
 
-def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), made: Shape = UNKNOWN) -> Shape:
+def returned_shape(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), made: Shape = UNKNOWN) -> Shape:
     """Return the shape that a function, or method of `owner`, returns; `made` is that of calling its first argument."""
     # A function of a module rarely does what the builtin of the same name does, but `pool.map` does.
     is_function = owner is None or (owner.kind == "module" and name not in vars(builtins)) or name == "map"
@@ -201,4 +201,6 @@ def given(name: str, owner: Shape | None = None, values: Sequence[Shape] = (), m
     # Without an argument, the container that is returned is empty.
     members = [NEVER if shape == NEVER else shape.member for shape in (first, second)]
     named = {"A": first, "B": second, "T": members[0], "U": members[1], "V": first.value}
-    return promised(_expression(text), {**named, "R": made if values else NEVER, "NamedObject": _NAMED_OBJECT}.get)
+    return annotated_shape(
+        _expression(text), {**named, "R": made if values else NEVER, "NamedObject": _NAMED_OBJECT}.get
+    )

@@ -119,7 +119,7 @@ class Source:
     def qualified(self, node: ast.AST) -> str:
         """Return `numpy.random.rand` for `np.random.rand`; where `a` is not imported, `.a.b` for `a.b`, `a` for `a`."""
         root, dot, rest = dotted(node).partition(".")
-        if root in self._shadowed and any(root in _arguments_of(outer) for outer in self.around(node)):
+        if root in self._shadowed and any(root in _arguments_of(outer) for outer in self.ancestors(node)):
             return f".{root}{dot}{rest}"
         return f"{self.imported[root]}{dot}{rest}" if root in self.imported else f"{dot}{root}{dot}{rest}"
 
@@ -138,7 +138,7 @@ class Source:
         """All calls by the last part of the function's name: `backward` for `loss.backward()`."""
         return Index((last_name(node.func), node) for node in self.every(ast.Call))
 
-    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes that a node stands in, from the inside out."""
         while node in self.parents:
             node = self.parents[node]
@@ -146,11 +146,11 @@ class Source:
 
     def function_of(self, node: ast.AST) -> ast.AST:
         """Return the innermost function around a node, else the module."""
-        return next(outer for outer in self.around(node) if isinstance(outer, Function | ast.Lambda | ast.Module))
+        return next(outer for outer in self.ancestors(node) if isinstance(outer, Function | ast.Lambda | ast.Module))
 
     def qualname(self, node: ast.AST) -> str:
         """Return the qualified name of a function or class, or of that around a node; `<module>` at the top level."""
-        holders = [outer for outer in (node, *self.around(node)) if isinstance(outer, Function | ast.ClassDef)]
+        holders = [outer for outer in (node, *self.ancestors(node)) if isinstance(outer, Function | ast.ClassDef)]
         names = [f"{one.name}.<locals>" if isinstance(one, Function) else one.name for one in reversed(holders)]
         return ".".join(names).removesuffix(".<locals>") or "<module>"
 

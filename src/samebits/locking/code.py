@@ -63,7 +63,7 @@ def code_of(paths: Iterable[str], folder: Path) -> Code:
     names = {path: found for path in inside if (found := _name_of(folder / path))}
     commit = _git(folder, "rev-parse", "HEAD").strip()
     uncommitted = _uncommitted(folder, root, names) if commit and names else []
-    return Code(_few(names), commit, tuple(uncommitted[:MOST_NAMED]))
+    return Code(_at_most_named(names), commit, tuple(uncommitted[:MOST_NAMED]))
 
 
 def files_in(command: Iterable[str]) -> list[str]:
@@ -95,7 +95,7 @@ def _changed(path: str, name: str, folder: Path) -> CodeChange:
     return replace(change, line=min(changed[0][3] + 1, max(1, len(new))), lines=lines)
 
 
-def _few(names: Mapping[str, str]) -> dict[str, str]:
+def _at_most_named(names: Mapping[str, str]) -> dict[str, str]:
     """Return at most `MOST_NAMED` files, and the rest together under one name."""
     items = sorted(names.items())
     kept, rest = dict(items[:MOST_NAMED]), items[MOST_NAMED:]

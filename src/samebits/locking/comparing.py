@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from samebits.base.errors import DigestError
-from samebits.locking.digests import TRACE_DIGITS, Digested
+from samebits.locking.digests import TRACE_DIGITS, RunDigests
 from samebits.locking.entries import END, Locked, Row
 from samebits.locking.verdict import EnvironmentDifference, LockDivergence
-from samebits.runfolder.environment import IDLE, Environment
+from samebits.runfolder.environment import REPORTED_ONLY, Environment
 from samebits.runfolder.steps import COMPARED, Recording
 
 
 @dataclass(frozen=True)
-class HeldAgainst:
+class LockComparison:
     """The result of comparing a run with what is locked.
 
     Attributes:
@@ -30,7 +30,9 @@ class HeldAgainst:
     agreed: int
 
 
-def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int = 0) -> HeldAgainst:
+def compare_with_lock(
+    locked: Locked, recordings: Sequence[Recording], is_whole: bool, most_steps: int = 0
+) -> LockComparison:
     """Find where a run diverges from what is locked.
 
     Args:
@@ -43,14 +45,14 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         DigestError: the lock and the run use different definitions of the digest.
         RecordingError: a recording is damaged.
     """
-    own = Digested(recordings, most_steps)
+    own = RunDigests(recordings, most_steps)
     if own.definition != locked.digest:
         raise DigestError(
             f"the lock and the run cannot be compared: their digests are {locked.digest!r} and {own.definition!r}",
             "run it in an environment that has xxhash, as the locked one had, or lock it again",
         )
     if own.root == locked.root and own.steps == locked.steps:
-        return HeldAgainst(None, True, own.steps)
+        return LockComparison(None, True, own.steps)
     common = min(own.steps, locked.steps)
     agreed, first = _first_that_differs(locked, own, common)
     # How many trainings, if the run has several, have a last root that is not locked.
@@ -61,20 +63,20 @@ def held_against(locked: Locked, recordings: Sequence[Recording], is_whole: bool
         row = next((row for row in locked.rows if row.at != END and first <= int(row.at) < common), None)
         actual = None if row is None else own.row(int(row.at))
         divergence = LockDivergence("stream", first, agreed, seen="" if row is None else row.at, recordings=count)
-        return HeldAgainst(_with_streams(divergence, own, row, actual), True, 0 if agreed is None else agreed + 1)
+        return LockComparison(_with_streams(divergence, own, row, actual), True, 0 if agreed is None else agreed + 1)
     if not is_whole and not own.is_limited:
-        return HeldAgainst(None, False, common)
+        return LockComparison(None, False, common)
     last = common - 1 if common else None
     if own.steps != locked.steps:
         divergence = LockDivergence("length", common, last, lengths=(locked.steps, own.steps), recordings=count)
-        return HeldAgainst(divergence, True, common)
+        return LockComparison(divergence, True, common)
     # The last step agrees, and so do all before it: what came after them differs.
     row = next((row for row in locked.rows if row.at == END), None)
     divergence = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
-    return HeldAgainst(_with_streams(divergence, own, row, own.end()), True, common)
+    return LockComparison(_with_streams(divergence, own, row, own.end()), True, common)
 
 
-def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int | None, int | None]:
+def _first_that_differs(locked: Locked, own: RunDigests, common: int) -> tuple[int | None, int | None]:
     """Return, of the steps with a locked root, the last that agrees and the first that does not: roots are chained."""
     words = (locked.trace[at : at + TRACE_DIGITS] for at in range(0, len(locked.trace), TRACE_DIGITS))
     # Step → the digits of its root that are locked.
@@ -90,7 +92,7 @@ def _first_that_differs(locked: Locked, own: Digested, common: int) -> tuple[int
     return agreed, None
 
 
-def _with_streams(place: LockDivergence, own: Digested, row: Row | None, here: Row | None) -> LockDivergence:
+def _with_streams(place: LockDivergence, own: RunDigests, row: Row | None, here: Row | None) -> LockDivergence:
     if row is None or here is None:
         return place
     own.assert_sound(row)
@@ -136,7 +138,7 @@ def differences(locked: Environment, here: Environment) -> tuple[EnvironmentDiff
     """Return the fields that are known to differ, the likeliest to change bits first."""
     differing = set(locked.differing(here))
     return tuple(
-        EnvironmentDifference(name, getattr(locked, own), getattr(here, own), own not in IDLE, why)
+        EnvironmentDifference(name, getattr(locked, own), getattr(here, own), own not in REPORTED_ONLY, why)
         for own, (name, why) in _EFFECTS.items()
         if own in differing
     )
@@ -147,7 +149,7 @@ def nearest(known: Mapping[str, Environment], here: Environment) -> str:
     order = list(_EFFECTS)
 
     def distance(name: str) -> tuple[int, list[int], str]:
-        ranks = sorted(order.index(own) for own in known[name].differing(here) if own not in IDLE)
+        ranks = sorted(order.index(own) for own in known[name].differing(here) if own not in REPORTED_ONLY)
         # Of equally many differences, prefer those that are less likely to matter.
         return len(ranks), [-rank for rank in ranks], name
 

@@ -22,7 +22,7 @@ MOST_RECORDINGS, MOST_LOSSES, MOST_TRACED = 8, 2, 96
 TRACE_DIGITS = 4
 
 
-class Digested:
+class RunDigests:
     """The recordings of one run, digested as for a lockfile: the first `most_steps`, or with 0 all, and the end."""
 
     def __init__(self, recordings: Sequence[Recording], most_steps: int = 0) -> None:
@@ -84,9 +84,9 @@ class Digested:
         return tuple(float.hex(struct.unpack("<d", struct.pack("<Q", one))[0]) for one in bits)
 
 
-def expected_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
+def locked_of(recordings: Sequence[Recording], most_steps: int = 0) -> Locked:
     """Return what is locked of a finished run: its first `most_steps`, or with 0 all of it."""
-    digested = Digested(recordings, most_steps)
+    digested = RunDigests(recordings, most_steps)
     rows = (*map(digested.row, kept_steps(digested.steps)), digested.end())
     lines, stride = digested.lines(), max(1, -(-digested.steps // MOST_TRACED))
     return Locked(

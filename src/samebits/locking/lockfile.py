@@ -85,7 +85,7 @@ class Lockfile:
             )
         return self.runs[name]
 
-    def home_of(self, environment: Environment, among: Iterable[str]) -> str | None:
+    def matching_name(self, environment: Environment, among: Iterable[str]) -> str | None:
         """Return which of the names `among` is that of an environment like `environment`; None where none is."""
         similar = [name for name in sorted(among) if self.environments[name].is_like(environment)]
         return environment.name if environment.name in similar else next(iter(similar), None)
@@ -93,7 +93,7 @@ class Lockfile:
     def tensors(self, test: str, environment: Environment) -> LockedTensors | None:
         """Return what a test gave in an environment like `environment`; None where that was never locked."""
         on = self.tests.get(test, TestEntry()).on
-        home = self.home_of(environment, on)
+        home = self.matching_name(environment, on)
         return None if home is None else on[home]
 
     def with_run(self, name: str, entry: RunEntry, environment: Environment, locked: Locked) -> Lockfile:
@@ -153,7 +153,7 @@ def update(path: Path, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
         StorageError: the file cannot be written, or another process has been writing for a minute.
     """
     path = Path(os.path.realpath(path))
-    with _alone(path):
+    with _write_lock(path):
         before = Lockfile.load(path) if path.exists() else None
         after = change(before or Lockfile())._without_unused()
         if after != before:
@@ -217,7 +217,7 @@ def _unknown(content: Mapping[str, object], known: Mapping[str, Any]) -> Iterato
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _write_lock(path: Path) -> Iterator[None]:
     """Hold the lock for writing a file; other processes that ask for it have to wait."""
     lock_path, until = path.with_name(f".{path.name}.writing"), time.monotonic() + LONGEST_WAIT_SECONDS
     try:

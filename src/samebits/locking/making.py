@@ -13,17 +13,17 @@ from samebits.base.ci import in_ci
 from samebits.base.errors import LockfileError, SamebitsError, UsageError
 from samebits.checking.experiments import check_in
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import Around
+from samebits.checking.pool import PoolContext
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
 from samebits.locking.code import code_of, files_in
-from samebits.locking.comparing import held_against
-from samebits.locking.digests import expected_of
+from samebits.locking.comparing import compare_with_lock
+from samebits.locking.digests import locked_of
 from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.running import Ran, RunOptions, run_once
+from samebits.locking.running import FinishedRun, RunOptions, run_entry
 from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
@@ -66,7 +66,7 @@ def need_to_write(environ: Mapping[str, str], told: bool) -> None:
         )
 
 
-def lock(request: LockRequest, around: Around) -> EntryLocked:
+def lock(request: LockRequest, context: PoolContext) -> EntryLocked:
     """Check a command, run it, and write down what it gave; an unwritable lockfile is an error before any run."""
     command = parse_command(request.words)
     name = request.name or _name_of(command)
@@ -83,36 +83,36 @@ def lock(request: LockRequest, around: Around) -> EntryLocked:
         where = f"there is no folder {request.lockfile.parent} for the lockfile"
         raise LockfileError(where, "make it, or choose another one")
     before = Lockfile.load(request.lockfile) if request.lockfile.exists() else Lockfile()
-    _need_the_same(before, name, entry, request.replace)
+    _require_same_settings(before, name, entry, request.replace)
     locking = EntryLocked(name, shlex.join(entry.command), request.lockfile, "undecided")
-    locking = lock_entry(locking, entry, request.runs_of(entry), request.repeats, around)
+    locking = lock_entry(locking, entry, request.runs_of(entry), request.repeats, context)
     if locking.locked is None:
         return locking
 
     def change(now: Lockfile) -> Lockfile:
         # Another process may have written meanwhile.
-        _need_the_same(now, name, entry, request.replace)
-        return changed(now, locking, entry, request.replace)
+        _require_same_settings(now, name, entry, request.replace)
+        return with_locked_entry(now, locking, entry, request.replace)
 
     update(request.lockfile, change)
     old_entry = before.runs.get(name)
-    home = None if old_entry is None else before.home_of(locking.environment, old_entry.on)
+    home = None if old_entry is None else before.matching_name(locking.environment, old_entry.on)
     if old_entry is None or home is None or locking.folder is None:
         return locking
     with suppress(SamebitsError):
-        held = held_against(old_entry.on[home], RunFolder(locking.folder).recordings(), True, old_entry.max_steps)
+        held = compare_with_lock(old_entry.on[home], RunFolder(locking.folder).recordings(), True, old_entry.max_steps)
         locking = replace(locking, changed=held.divergence)
     return replace(locking, is_new=False)
 
 
 def lock_entry(
-    found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, around: Around
+    found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, context: PoolContext
 ) -> EntryLocked:
     """Return what is to be locked for an entry in this environment; nothing is written yet."""
     ran = None
     if repeats != "unchecked":
         asked_first = replace(asked, quick=repeats == "looked")
-        check = check_in(around, asked_first)
+        check = check_in(context, asked_first)
         found = replace(found, check=check, not_observed=check.not_observed)
         if check.kind != "same":
             why = f"whether the command repeats cannot be decided: {'; '.join(check.not_observed)}"
@@ -121,12 +121,12 @@ def lock_entry(
         # Runs of the check that went as far as is locked, and in which only the user's pins were treated.
         alone = [run for run in check.whole if run.role in _CONTROLS]
         if repeats == "checked" and alone and not entry.artifacts:
-            ran = Ran(RunFolder(alone[-1].folder), entry.max_steps)
+            ran = FinishedRun(RunFolder(alone[-1].folder), entry.max_steps)
     if ran is None:
-        ran = run_once(asked, entry, around, "lock")
+        ran = run_entry(asked, entry, context, "lock")
     trouble = ran.trouble
     if trouble is None and entry.artifacts and repeats != "unchecked":
-        trouble = _moving(ran, run_once(asked, entry, around, "lock again"))
+        trouble = _artifact_error(ran, run_entry(asked, entry, context, "lock again"))
     trouble = trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
@@ -135,7 +135,7 @@ def lock_entry(
     # Lock the variables with the value that they have here: others were set by the script, its launcher, or samebits.
     outside = (name for name in ran.variables if Variable.of(name, os.environ.get(name)).digest == ran.variables[name])
     locked = replace(
-        expected_of(ran.recordings, entry.max_steps),
+        locked_of(ran.recordings, entry.max_steps),
         repeats=repeats,
         artifacts={path: digest for path, digest in ran.artifacts.items() if digest is not None},
         commit=code.commit,
@@ -148,7 +148,7 @@ def lock_entry(
     return replace(found, kind="locked", locked=locked, home=ran.environment.name, notes=notes)
 
 
-def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
+def _artifact_error(ran: FinishedRun, again: FinishedRun) -> SamebitsError | None:
     """Return the error for an artifact that differs between two runs, and so cannot be locked; None where none does."""
     if again.trouble is not None:
         return again.trouble
@@ -161,7 +161,7 @@ def _moving(ran: Ran, again: Ran) -> SamebitsError | None:
     )
 
 
-def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
+def _unusable(ran: FinishedRun, entry: RunEntry) -> SamebitsError | None:
     if not ran.environment.torch:
         return LockfileError(NO_ENVIRONMENT, "is it one that samebits could enter?")
     lost = [path for path in entry.artifacts if ran.artifacts.get(path) is None]
@@ -176,7 +176,7 @@ def _unusable(ran: Ran, entry: RunEntry) -> SamebitsError | None:
     return None
 
 
-def _other_than_checked(ran: Ran, check: CheckVerdict | None) -> SamebitsError | None:
+def _other_than_checked(ran: FinishedRun, check: CheckVerdict | None) -> SamebitsError | None:
     """Return the error for a run to be locked that differs from those of the check, as far as these went; else None."""
     whole = None if check is None else next(iter(check.whole), None)
     if whole is None:
@@ -205,7 +205,7 @@ def _name_of(command: Command) -> str:
     return Path(scripts[0] if scripts else words[0]).stem
 
 
-def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: bool) -> None:
+def _require_same_settings(content: Lockfile, name: str, entry: RunEntry, is_replaced: bool) -> None:
     old_entry = content.runs.get(name)
     if old_entry is None or is_replaced:
         return
@@ -223,12 +223,12 @@ def _need_the_same(content: Lockfile, name: str, entry: RunEntry, is_replaced: b
             )
 
 
-def changed(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
+def with_locked_entry(now: Lockfile, found: EntryLocked, entry: RunEntry, is_replaced: bool = False) -> Lockfile:
     """Return the lockfile with what was locked for an entry; digests that were made with other data are dropped."""
     assert found.locked is not None
     old_entry = None if is_replaced else now.runs.get(found.name)
     others = old_entry.on if old_entry is not None and _by_place(old_entry.data) == _by_place(entry.data) else {}
-    home = now.home_of(found.environment, others)
+    home = now.matching_name(found.environment, others)
     old, new = None if home is None else others[home], found.locked
     # Same bits, same code: that another commit is checked out must not change the file.
     if old is not None and old == replace(new, samebits=old.samebits, commit=old.commit, uncommitted=old.uncommitted):

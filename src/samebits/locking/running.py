@@ -13,13 +13,13 @@ from signal import SIGINT
 
 from samebits.base.errors import SamebitsError, ScriptFailedError
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import Around, BudgetSpentError, RunPool
+from samebits.checking.pool import BudgetSpentError, PoolContext, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.comparison.streams import not_seen, streams_of
-from samebits.factors.pinning import settings_from
+from samebits.factors.pinning import parsed_settings
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, stopped_after
-from samebits.launch.signals import working_in
+from samebits.launch.signals import busy_in
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
@@ -31,7 +31,7 @@ from samebits.workspace.place import FILES, Isolation, Place, read_place, with_r
 
 
 @dataclass(frozen=True)
-class Ran:
+class FinishedRun:
     """A run, as far as it is locked or compared with a lock; read from its folder.
 
     Attributes:
@@ -81,7 +81,7 @@ class Ran:
         place = read_place(self.folder.path)
         start, steps = place.start if place else "", max((one.steps for one in self.recordings), default=0)
         streams = streams_of([self.recordings]) if self.recordings else ()
-        return not_seen([self.folder.path], streams, steps, lambda note: note.beside(self.compared, start))
+        return not_seen([self.folder.path], streams, steps, lambda note: note.without_files(self.compared, start))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class RunOptions:
         """Return the request for the runs of an entry."""
         return CheckRequest(
             parse_command(entry.command),
-            settings_from(entry.pins),
+            parsed_settings(entry.pins),
             seed=entry.seed,
             max_steps=entry.max_steps or None,
             timeout=self.timeout,
@@ -106,13 +106,13 @@ class RunOptions:
         )
 
 
-def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, name: str = "") -> Ran:
+def run_entry(request: CheckRequest, entry: RunEntry, context: PoolContext, role: str, name: str = "") -> FinishedRun:
     """Run a locked command, or one to be locked, in a folder named after `name` and `role`, and digest its artifacts.
 
     Raises:
         InterruptError: a signal ended the run.
     """
-    home = around.home / f"{name and f'{folder_name(name)}-'}{role}".replace(" ", "-")
+    home = context.home / f"{name and f'{folder_name(name)}-'}{role}".replace(" ", "-")
     home.mkdir(parents=True, exist_ok=True)
     file_digests: dict[str, str | None] = {}
     compared = set[str]()
@@ -123,14 +123,14 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
         for path in entry.artifacts:
             compared.add(os.path.normpath(os.path.join(place.start, path)))
             seen = os.path.join(place.start, with_run_folder([path], place.files)[0])
-            file = Path(place.outside(os.path.normpath(seen)))
+            file = Path(place.path_outside(os.path.normpath(seen)))
             # A file that was there before is not of this run.
             file_digests[path] = digest_at(file) if is_written(file, began) else None
 
     with (
-        working_in(around.home),
-        around.watching() as watch,
-        closing(RunPool(request, home, watch, announce=around.announce)) as pool,
+        busy_in(context.home),
+        context.watching() as watch,
+        closing(RunPool(request, home, watch, announce=context.announce)) as pool,
     ):
         pool.at_end = digest
         try:
@@ -141,7 +141,7 @@ def run_once(request: CheckRequest, entry: RunEntry, around: Around, role: str, 
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):
         trouble = ScriptFailedError(trouble.message.replace("in 1 of 1 runs ", ""), trouble.hint)
-    return Ran(run.folder, entry.max_steps, file_digests, compared, trouble)
+    return FinishedRun(run.folder, entry.max_steps, file_digests, compared, trouble)
 
 
 def folder_name(name: str) -> str:

@@ -22,17 +22,17 @@ from samebits.base.errors import (
 )
 from samebits.base.version import __version__
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import Around
+from samebits.checking.pool import PoolContext
 from samebits.comparison.locate import first_divergence
-from samebits.factors.pinning import settings_from
+from samebits.factors.pinning import parsed_settings
 from samebits.launch.supervised import unentered
 from samebits.locking.code import changes_since, code_of, files_in
-from samebits.locking.comparing import HeldAgainst, differences, differing_files, held_against, nearest
+from samebits.locking.comparing import LockComparison, compare_with_lock, differences, differing_files, nearest
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.making import NO_ENVIRONMENT, changed, lock_entry
-from samebits.locking.running import Ran, RunOptions, folder_name, recorded_artifacts, run_once
+from samebits.locking.making import NO_ENVIRONMENT, lock_entry, with_locked_entry
+from samebits.locking.running import FinishedRun, RunOptions, folder_name, recorded_artifacts, run_entry
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified, VerifyKind
 from samebits.runfolder.folder import Manifest, RunFolder
 
@@ -62,7 +62,7 @@ class VerifyRequest(RunOptions):
         return self.update or self.update_new_only
 
 
-def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
+def verify(request: VerifyRequest, context: PoolContext) -> EntriesVerified:
     """Compare every entry that was asked for with a run of its command, or with a recording."""
     content = Lockfile.load(request.lockfile)
     if not content.runs:
@@ -72,13 +72,13 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
         name = _entry_for(content, request.names, folder)
         entry = content.entry(name)
         _need_the_same_run(name, entry, folder.manifest(), folder.path)
-        ran = Ran(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
+        ran = FinishedRun(folder, entry.max_steps, recorded_artifacts(folder, entry.artifacts))
         return EntriesVerified(request.lockfile, (_judged(content, name, entry, ran),))
     entries = {name: content.entry(name) for name in request.names or sorted(content.runs)}
     results = []
     for name, entry in entries.items():
         began = time.monotonic()
-        verified = _verified(content, name, entry, request, around)
+        verified = _verified(content, name, entry, request, context)
         results.append(replace(verified, wall_seconds=round(time.monotonic() - began, 3)))
     return EntriesVerified(request.lockfile, tuple(results))
 
@@ -86,24 +86,24 @@ def verify(request: VerifyRequest, around: Around) -> EntriesVerified:
 # ---- one entry, run --------------------------------------------------------------------------------------------------
 
 
-def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, around: Around) -> Verified:
+def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, context: PoolContext) -> Verified:
     result = Verified(name, shlex.join(entry.command), "undecided")
     try:
         asked = request.runs_of(entry)
-        ran = run_once(asked, entry, around, "verify", name)
+        ran = run_entry(asked, entry, context, "verify", name)
         result = _judged(content, name, entry, ran)
         # An update checks that the command repeats before it writes, so no second run is needed here.
         is_checked = request.update and result.locked is not None and result.locked.repeats != "unchecked"
         if any(place.what != "data" for place in result.divergences) and result.kind == "different" and not is_checked:
             # A second run shows whether the changed bits repeat, or the command does not repeat at all.
-            again = run_once(asked, entry, around, "verify again", name)
+            again = run_entry(asked, entry, context, "verify again", name)
             if again.trouble is None and again.recordings:
                 is_same = first_divergence(ran.recordings, again.recordings) is None
                 result = replace(result, is_steady=is_same and again.artifacts == ran.artifacts)
         if result.is_steady is False:
             return replace(result, notes=(*result.notes, *((_NOT_WRITTEN,) if request.update else ())))
         if (result.kind == "unknown" and request.writes) or (result.kind == "different" and request.update):
-            return _updated(result, entry, asked, request.lockfile, around)
+            return _updated(result, entry, asked, request.lockfile, context)
         return result
     except SamebitsError as error:
         if isinstance(error, InterruptError):
@@ -113,7 +113,7 @@ def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequ
         return replace(result, kind="undecided", error=error)
 
 
-def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified:
+def _judged(content: Lockfile, name: str, entry: RunEntry, ran: FinishedRun) -> Verified:
     """Judge a run of an entry; nothing is run here."""
     outside = [path for path in entry.data if not Path(path).resolve().is_relative_to(Path.cwd())]
     result = Verified(
@@ -131,7 +131,7 @@ def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified
         unknown = LockfileError(NO_ENVIRONMENT, "was it recorded by an older samebits? Run it again")
         return replace(result, error=ran.trouble or unknown)
     data = differing_files(entry.data, {path: digest_at(Path(path)) for path in entry.data}, "data")
-    own_home = content.home_of(ran.environment, entry.on)
+    own_home = content.matching_name(ran.environment, entry.on)
     if own_home is None and (ran.trouble is not None or data or not entry.on):
         # The environment was never locked, and there is nothing to compare the run with.
         kind: VerifyKind = "undecided" if ran.trouble is not None else "different" if data else "unknown"
@@ -151,13 +151,15 @@ def _judged(content: Lockfile, name: str, entry: RunEntry, ran: Ran) -> Verified
     if own_home is None:
         return _unknown(result, entry, ran)
     try:
-        held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
+        held = compare_with_lock(locked, ran.recordings, ran.is_whole, entry.max_steps)
     except SamebitsError as error:
         return replace(result, error=error)
     return _decided(result, held, data, locked, ran)
 
 
-def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence], locked: Locked, ran: Ran) -> Verified:
+def _decided(
+    found: Verified, held: LockComparison, data: Sequence[LockDivergence], locked: Locked, ran: FinishedRun
+) -> Verified:
     artifacts = differing_files(locked.artifacts, ran.artifacts, "artifact") if ran.is_whole else ()
     bits = () if held.divergence is None else (held.divergence,)
     found = replace(found, divergences=(*data, *bits, *artifacts), steps=held.agreed, streams=locked.streams)
@@ -180,13 +182,13 @@ def _decided(found: Verified, held: HeldAgainst, data: Sequence[LockDivergence],
     return replace(found, kind="same", notes=(*found.notes, *notes))
 
 
-def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
+def _unknown(found: Verified, entry: RunEntry, ran: FinishedRun) -> Verified:
     """Judge a run in an environment that was never locked: whether it has the bits of the nearest, or of another."""
     alike: list[str] = []
     divergences: tuple[LockDivergence, ...] = ()
     for name, locked in entry.on.items():
         with suppress(SamebitsError):
-            held = held_against(locked, ran.recordings, ran.is_whole, entry.max_steps)
+            held = compare_with_lock(locked, ran.recordings, ran.is_whole, entry.max_steps)
             if held.divergence is not None:
                 divergences = (held.divergence,) if name == found.home else divergences
             elif held.reaches_end and not differing_files(locked.artifacts, ran.artifacts, "artifact"):
@@ -198,14 +200,14 @@ def _unknown(found: Verified, entry: RunEntry, ran: Ran) -> Verified:
 # ---- updating --------------------------------------------------------------------------------------------------------
 
 
-def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, around: Around) -> Verified:
+def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Path, context: PoolContext) -> Verified:
     """Lock the entry again in this environment, with the same kind of check for repetition as before."""
     new_entry = replace(entry, data={path: digest_of_path(Path(path)) for path in entry.data})
-    home = around.home / f"{folder_name(found.name)}-update"
+    home = context.home / f"{folder_name(found.name)}-update"
     home.mkdir(parents=True, exist_ok=True)
     again = EntryLocked(found.name, found.command, lockfile, "undecided")
     repeats = "checked" if found.locked is None else found.locked.repeats
-    new = lock_entry(again, new_entry, asked, repeats, replace(around, home=home))
+    new = lock_entry(again, new_entry, asked, repeats, replace(context, home=home))
     if new.locked is None:
         note = _NOT_WRITTEN if new.error is None else f"not written: {new.error.message}"
         is_steady = False if new.kind == "different" else found.is_steady
@@ -214,7 +216,7 @@ def _updated(found: Verified, entry: RunEntry, asked: CheckRequest, lockfile: Pa
     def change(now: Lockfile) -> Lockfile:
         if replace(now.entry(found.name), on={}, data={}) != replace(entry, on={}, data={}):
             raise LockfileError(f"{found.name!r} was locked anew by another process meanwhile", "verify again")
-        return changed(now, new, new_entry)
+        return with_locked_entry(now, new, new_entry)
 
     update(lockfile, change)
     written: Literal["added", "changed"] = "added" if found.kind == "unknown" else "changed"
@@ -250,7 +252,7 @@ def _need_the_same_run(name: str, entry: RunEntry, manifest: Manifest, path: Pat
     plan = manifest.get("plan", {})
     treated = {name: (one.get("mode", "natural"), one.get("value")) for name, one in plan.get("settings", {}).items()}
     treatments = {name: how for name, how in treated.items() if how[0] != "natural"}
-    wanted = {name: (setting.mode, setting.value) for name, setting in settings_from(entry.pins).items()}
+    wanted = {name: (setting.mode, setting.value) for name, setting in parsed_settings(entry.pins).items()}
     if treatments != wanted or (wanted and plan.get("seed", 0) != entry.seed):
         pins = " ".join(f"--pin {word}" for word in entry.pins) or "--no-pin"
         seed = f" --seed {entry.seed}" if entry.seed else ""

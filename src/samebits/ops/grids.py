@@ -15,7 +15,7 @@ from operator import mul
 import torch
 from torch import Tensor
 
-from samebits.ops.sums import add_at, shaped, wide
+from samebits.ops.sums import add_at, shaped, widened
 
 _LINEAR, _NEAREST, _CUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
@@ -59,13 +59,13 @@ def grid_sampler_backward(
         Gradients in the shapes and dtypes of `input` and `grid`, or None if not needed; float32 inside for half types.
     """
     count, channels, *sizes = input.shape
-    grad, points = wide(grad_output).flatten(2), wide(grid).flatten(1, -2)
+    grad, points = widened(grad_output).flatten(2), widened(grid).flatten(1, -2)
     taps = [
         _taps(points[..., -1 - dim], size, interpolation_mode, padding_mode, align_corners)
         for dim, size in enumerate(sizes)
     ]
     plane = torch.Size(sizes).numel()
-    values = wide(input).reshape(count, channels, plane)
+    values = widened(input).reshape(count, channels, plane)
     first = torch.arange(count, device=input.device).mul_(plane).unsqueeze(1)
     rows = grad.transpose(1, 2).reshape(-1, channels)
     into = rows.new_zeros(count * plane, channels)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from samebits.ops.sums import add_at, shaped, wide
+from samebits.ops.sums import add_at, shaped, widened
 
 _BAG_MAX = 2
 
@@ -29,7 +29,7 @@ def max_pool_backward(dims: int, grad_output: Tensor, self: Tensor, *arguments: 
     place, planes = self.shape[-dims:].numel(), self.shape[:-dims].numel()
     first = torch.arange(planes, device=indices.device).mul_(place).unsqueeze(1)
     keys = indices.reshape(planes, -1) + first
-    sums = add_at(planes * place, keys.flatten(), wide(grad_output).flatten())
+    sums = add_at(planes * place, keys.flatten(), widened(grad_output).flatten())
     return shaped(sums.view(self.shape), self)
 
 
@@ -99,7 +99,7 @@ def _products(size: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return the product of the rows of each key, in their order, (size, D), and the number of rows, (size, 1)."""
     order = keys.argsort(stable=True)
     bounds = torch.searchsorted(keys[order], torch.arange(size + 1, device=keys.device))
-    products = torch.segment_reduce(wide(values)[order], "prod", offsets=bounds, unsafe=True, initial=1)
+    products = torch.segment_reduce(widened(values)[order], "prod", offsets=bounds, unsafe=True, initial=1)
     return products, bounds.diff().unsqueeze(1)
 
 
@@ -146,8 +146,8 @@ def index_reduce(
         reduced, counts = _products(size, index, rows)
     else:
         counts = add_at(size, index, torch.ones_like(index, dtype=torch.int64)).unsqueeze(1)
-        reduced = add_at(size, index, wide(rows))
-        reduced = (reduced + wide(target)) / (counts + 1) if include_self else reduced / counts.clamp(min=1)
+        reduced = add_at(size, index, widened(rows))
+        reduced = (reduced + widened(target)) / (counts + 1) if include_self else reduced / counts.clamp(min=1)
     result = _with_self(target, reduced, counts, include_self and reduce == "prod")
     return result.view(shape).movedim(0, dim).contiguous()
 
@@ -173,9 +173,9 @@ def sparse_addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, a
         return None
     coordinates = mat1.to_sparse_coo()  # type: ignore[no-untyped-call]
     rows, columns = coordinates._indices()
-    values = wide(coordinates._values()).unsqueeze(1) * wide(mat2)[columns]
+    values = widened(coordinates._values()).unsqueeze(1) * widened(mat2)[columns]
     product = add_at(mat1.shape[0], rows, values) * alpha
-    return (product if beta == 0 else product + wide(self) * beta).to(self.dtype)
+    return (product if beta == 0 else product + widened(self) * beta).to(self.dtype)
 
 
 def sparse_mm(self: Tensor, mat2: Tensor) -> Tensor | None:
@@ -206,7 +206,7 @@ def embedding_bag_backward(
     is_there = (bag_size > 0).unsqueeze(1) & (maximum_indices >= 0)
     columns = torch.arange(width, device=grad.device)
     keys = maximum_indices.where(is_there, 0).long() * width + columns
-    values = wide(grad).where(is_there, 0)
+    values = widened(grad).where(is_there, 0)
     return add_at(num_weights * width, keys.flatten(), values.flatten()).view(num_weights, width).to(grad.dtype)
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from samebits.ops.sums import shaped, wide
+from samebits.ops.sums import shaped, widened
 
 # Columns of a band, and the length up to which a sum needs no bands. A GPU has no threads to count; on the CPU, MKL
 # splits products by the number of threads: with bands of 64 in 2 of 5 shapes that were tried, with these in 1 of 39.
@@ -72,7 +72,7 @@ def _multiplies_exactly() -> bool:
 
 def transposed(grad: Tensor, maps: Sequence[LinearMap], like: Tensor) -> Tensor:
     """Return the gradient of maps along the last dimensions, one for each, in dtype and memory format of `like`."""
-    result = wide(grad)
+    result = widened(grad)
     # Maps that shrink the tensor come first.
     for back, linear in sorted(enumerate(reversed(maps), 1), key=lambda one: one[1].inputs / one[1].outputs):
         result = linear.transposed(result, result.dim() - back)

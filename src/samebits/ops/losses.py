@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from samebits.ops.sums import add_at, total, wide
+from samebits.ops.sums import add_at, total, widened
 
 _NONE, _MEAN = 0, 1
 
@@ -36,11 +36,11 @@ def nll_loss2d_forward(
     is_counted = target != ignore_index
     index = target.where(is_counted, 0)
     # Not multiplied by zero: elements that do not count may be infinite.
-    picked = wide(self.gather(1, index.unsqueeze(1)).squeeze(1)).where(is_counted, 0)
+    picked = widened(self.gather(1, index.unsqueeze(1)).squeeze(1)).where(is_counted, 0)
     if weight is None:
         weight_sum = is_counted.sum().to(picked.dtype)
     else:
-        weights = wide(weight)[index].where(is_counted, 0)
+        weights = widened(weight)[index].where(is_counted, 0)
         picked, weight_sum = picked * weights, total(weights)
     loss = -total(picked)
     return (loss / weight_sum if reduction == _MEAN else loss).to(self.dtype), weight_sum.to(self.dtype)

@@ -129,7 +129,7 @@ def _take_out() -> None:
     forget()
 
 
-def taken_over() -> str:
+def replaced_by_others() -> str:
     """Return which operation other code has replaced meanwhile, as a clause; empty if none.
 
     At the end of the process it is too late to call this: torch has put all kernels back by then.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from samebits.ops.linear import means, resampled, transposed
-from samebits.ops.sums import shaped, wide
+from samebits.ops.sums import shaped, widened
 
 
 def adaptive_avg_pool_backward(dims: int, grad_output: Tensor, self: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def pad_backward(
     """
     if min(padding) < 0:
         return None
-    gradient = wide(grad_output)
+    gradient = widened(grad_output)
     for number, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True), 1):
         dim = gradient.dim() - number
         size = gradient.shape[dim] - before - after

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from samebits.ops.sums import wide
+from samebits.ops.sums import widened
 
 # Elements of a block. If there are several rows, torch scans each by itself, in a fixed order.
 _BLOCK = 1024
@@ -35,7 +35,7 @@ def scanned(
     x = self if dtype is None else self.to(dtype)
     if x.dim() == 0 or x.numel() == 0 or x.numel() != x.shape[dim] or not x.is_floating_point():
         return None
-    return _row(wide(x).flatten(), scan, joined, neutral).view(x.shape).to(x.dtype)
+    return _row(widened(x).flatten(), scan, joined, neutral).view(x.shape).to(x.dtype)
 
 
 def _row(

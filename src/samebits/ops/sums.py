@@ -10,7 +10,7 @@ from torch.nn import functional
 _ROW = 1024
 
 
-def wide(x: Tensor) -> Tensor:
+def widened(x: Tensor) -> Tensor:
     """Return the values in the dtype in which they are added up: float32 for half types."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 

@@ -50,7 +50,7 @@ def is_enough(rounds: int, others_have_more: Sequence[bool], is_late: bool) -> b
     return not any(others_have_more) or (is_late and rounds >= FEW_ROUNDS)
 
 
-def cheaper(prices: Sequence[Price]) -> list[Candidate]:
+def cheaper_sets(prices: Sequence[Price]) -> list[Candidate]:
     """Return sets to try where the default set repeats: it without each costly pin, and without all of them."""
     whole = next((price for price in prices if price.candidate.label == DEFAULT_SET), None)
     if whole is None or not whole.repeats:

@@ -30,14 +30,14 @@ from samebits.pricing.decisions import (
     ROUNDS,
     UNKNOWN_FIT,
     affordable,
-    cheaper,
+    cheaper_sets,
     fitting,
     is_enough,
     need_time,
 )
 from samebits.pricing.plan import NATURAL, Candidate, CostRequest, candidates
 from samebits.pricing.prices import Costs, Ending, Price, ratio_of, why_unmeasured
-from samebits.pricing.turns import Arm, GivenUpError, why_never_ready
+from samebits.pricing.turns import AbandonedRunError, PacedRun, why_never_ready
 from samebits.runfolder.notes import Replaced
 from samebits.runfolder.spec import RunSpec
 
@@ -64,7 +64,7 @@ class _Measuring:
         self.threads = ThreadPoolExecutor(64)
         self.began = time.monotonic()
         self.deadline = self.began + request.budget
-        self.arms: dict[str, Arm] = {}
+        self.arms: dict[str, PacedRun] = {}
         self.found = Costs(str(request.command), home, recorded_steps=request.warm_up, block_steps=1)
         # Wall time from the start of one run, alone on the machine, until it is ready.
         self.start_seconds = 0.0
@@ -110,12 +110,12 @@ class _Measuring:
         until = max(time.monotonic(), self.deadline - 5 * self.start_seconds)
         self._measure(wanted, plain, until)
         if self._left() >= 3 * self.start_seconds:
-            self._measure(cheaper(self.found.prices), None, self.deadline)
+            self._measure(cheaper_sets(self.found.prices), None, self.deadline)
         self._need_blocks(plain)
         self.found = replace(self.found, prices=(*self.found.prices, *left_out), impossible=tuple(impossible))
         return self._so_far()
 
-    def _need_blocks(self, plain: Arm) -> None:
+    def _need_blocks(self, plain: PacedRun) -> None:
         if plain.has_ended and not plain.seconds:
             raise NothingTrainedError(
                 "the script ended before a block of steps could be timed",
@@ -129,18 +129,18 @@ class _Measuring:
 
     # ---- runs
 
-    def _arm(self, candidate: Candidate, doing: str = "") -> Arm:
+    def _arm(self, candidate: Candidate, doing: str = "") -> PacedRun:
         """Start a paced run, alone as its first step is timed; return it after its first steps, or if it takes none."""
         # The run waits while others start, so the timeout only ends a run that nothing else ends.
         timeout = max(1.0, self._left()) + 10 * self.start_seconds + 60
         path = self.home / f"turns-{len(self.arms) + 1}-{candidate.label.replace(',', '').replace(' ', '-')}"
-        arm = Arm(candidate.plan(self.request, paced=True), path, self.pool, self.threads, timeout)
+        arm = PacedRun(candidate.plan(self.request, paced=True), path, self.pool, self.threads, timeout)
         label = candidate.label if candidate.label not in self.arms else f"{candidate.label}, again"
         self.arms[label] = arm
         arm.wait_until_ready(self.deadline, partial(self.announce, doing or f"starting: {candidate.label}"))
         return arm
 
-    def _first(self) -> Arm:
+    def _first(self) -> PacedRun:
         """Start a run with nothing pinned, and return it when it is ready; raise where it never is."""
         arm = self._arm(NATURAL, "starting the script")
         if arm.ready is not None:
@@ -167,18 +167,18 @@ class _Measuring:
         """Make the recorded steps again while nothing is timed, and return the runs by label; none if time runs out."""
         try:
             runs = self.pool.run_all([candidate.plan(self.request, paced=False) for candidate in group])
-        except GivenUpError:
+        except AbandonedRunError:
             return {}
         return {candidate.label: run for candidate, run in zip(group, runs, strict=True)}
 
     def _watch(self, number: int, spec: RunSpec, outcome: Outcome | None, path: Path) -> None:
         self.announce(f"checking whether it repeats: {spec.role}")
         if outcome is None and self._left() < -GRACE_SECONDS:
-            raise GivenUpError
+            raise AbandonedRunError
 
     # ---- turns
 
-    def _measure(self, wanted: Sequence[Candidate], plain: Arm | None, deadline: float) -> None:
+    def _measure(self, wanted: Sequence[Candidate], plain: PacedRun | None, deadline: float) -> None:
         """Measure the prices of candidates, as many at a time as fit, each group next to a run with nothing pinned."""
         size = _fitting(plain)
         groups = [wanted[start : start + size] for start in range(0, len(wanted), size)]
@@ -193,7 +193,7 @@ class _Measuring:
             plain_price = self.found.plain or prices[0]
             self.found = replace(self.found, plain=plain_price, prices=(*self.found.prices, *prices[1:]))
 
-    def _take_turns(self, arms: list[Arm], until: float) -> None:
+    def _take_turns(self, arms: list[PacedRun], until: float) -> None:
         """Time runs in turns, block by block, so that a slow moment of the machine hits all; `arms[0]` pins nothing."""
         for turn in range(ROUNDS):
             start = turn % len(arms) if arms else 0
@@ -204,7 +204,7 @@ class _Measuring:
             if is_enough(turn + 1, [arm.has_more for arm in arms[1:]], time.monotonic() > until):
                 return
 
-    def _price(self, candidate: Candidate, arm: Arm, plain: Arm, again: Run | None) -> Price:
+    def _price(self, candidate: Candidate, arm: PacedRun, plain: PacedRun, again: Run | None) -> Price:
         run = arm.end()
         if arm.ready is None or not run.succeeded:
             return Price(candidate, failure=why_never_ready(run))
@@ -220,7 +220,7 @@ class _Measuring:
             where = "" if divergence is None else f"step {divergence.step}, {divergence.stream}"
             price = replace(price, repeats=divergence is None and again.succeeded, diverges_at=where)
             if candidate.replaces:
-                price = replace(price, replaced=Replaced.told(again.path))
+                price = replace(price, replaced=Replaced.summary_of(again.path))
         if arm is plain:
             return price
         pairs = min(len(arm.seconds), len(plain.seconds))
@@ -230,7 +230,7 @@ class _Measuring:
         return replace(price, ratio=None if why else ratio_of(seconds, plain_seconds), not_measured=why)
 
 
-def _fitting(plain: Arm | None) -> int:
+def _fitting(plain: PacedRun | None) -> int:
     if plain is None or plain.ready is None or not plain.peak_bytes:
         return UNKNOWN_FIT
     # The peak is of the accelerator's memory where one is used; then its free memory counts.

@@ -18,11 +18,11 @@ from samebits.launch.process import Outcome, run_in
 from samebits.runfolder.spec import DONE, GO, RunSpec
 
 
-class GivenUpError(Exception):
+class AbandonedRunError(Exception):
     """Ends a run for which nobody waits any more."""
 
 
-class Arm:
+class PacedRun:
     """One paced run.
 
     Attributes:
@@ -85,7 +85,7 @@ class Arm:
 
     def _go_on(self) -> None:
         if self._is_given_up:
-            raise GivenUpError
+            raise AbandonedRunError
 
     def _close(self) -> None:
         pipes, self._pipes = self._pipes, ()

@@ -15,7 +15,7 @@ from pathlib import Path
 from samebits.base.errors import RecordingError
 from samebits.base.records import to_data
 from samebits.factors.catalog import CATALOG
-from samebits.runfolder.ops import BUILTIN, KeptCall, place_in
+from samebits.runfolder.ops import BUILTIN, KeptCall, operation_key
 from samebits.runfolder.reading import read_bytes
 
 # Operands that compress to at most so many bytes are written into the script itself.
@@ -315,7 +315,7 @@ def reproducer(call: KeptCall, tensors: Path, folder: Path) -> str:
         ValueError: the call holds something that samebits never keeps.
         RecordingError: the file cannot be read.
     """
-    place_in(tensors)
+    operation_key(tensors)
     _refuse_foreign(call)
     try:
         packed = zlib.compress(read_bytes(tensors, folder), 9)

@@ -121,7 +121,7 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
 
 def _run(script: Path, python: str, times: int) -> Replay:
     try:
-        code, out, err = _called([python, str(script), "--json", "--times", str(times)])
+        code, out, err = _output_of([python, str(script), "--json", "--times", str(times)])
     except subprocess.TimeoutExpired:
         return Replay(script, failure=f"calling it took more than {TIMEOUT_SECONDS:.0f} seconds")
     except OSError as error:
@@ -131,7 +131,7 @@ def _run(script: Path, python: str, times: int) -> Replay:
     return from_data(Replay, {"script": str(script), **json.loads(out.splitlines()[-1])})
 
 
-def _called(words: list[str]) -> tuple[int, str, str]:
+def _output_of(words: list[str]) -> tuple[int, str, str]:
     """Run a command that cannot outlive us, and return its exit status and its output."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

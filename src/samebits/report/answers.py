@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, cast, get_arg
 from samebits.base.errors import NewerSchemaError, RecordingError, SamebitsError
 from samebits.base.printable import printable
 from samebits.base.records import from_data, keys, to_data
-from samebits.report.rows import Told
+from samebits.report.rows import AnswerReport
 from samebits.runfolder.reading import read_json
 
 if TYPE_CHECKING:
     from samebits.checking.verdict import CheckVerdict
 
 
-# Kind of answer → the module of this room that puts it into words: its function `KIND_told` takes the record. A module
-# is imported only when it is needed.
+# Kind of answer → the module of this room that puts it into words: its function `KIND_report` takes the record. Modules
+# are imported only when they are needed.
 ANSWERS = {
-    "against": "crossings",
+    "against": "against",
     "check": "text",
     "cost": "costs",
     "diff": "diffs",
@@ -45,18 +45,18 @@ class Answer(NamedTuple):
     """A kind of answer: the type of its record, and the function that puts a record into words."""
 
     record: type
-    told: Callable[[Any], Told]
+    told: Callable[[Any], AnswerReport]
 
 
 @cache
 def find_answer(kind: str) -> Answer:
     """Return the kind of answer with a name; its module is imported now."""
-    told = getattr(importlib.import_module(f"samebits.report.{ANSWERS[kind]}"), f"{kind}_told")
+    told = getattr(importlib.import_module(f"samebits.report.{ANSWERS[kind]}"), f"{kind}_report")
     record, *_ = get_type_hints(told).values()
     return Answer(record, told)
 
 
-def dumped(document: Mapping[str, object]) -> str:
+def json_text(document: Mapping[str, object]) -> str:
     """Return a document as JSON text, nothing shortened; ValueError for NaN and infinity, which JSON cannot express."""
     return printable(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), "\\u{:04x}")
 
@@ -68,9 +68,9 @@ def document_of(kind: str, record: object) -> dict[str, object]:
     return _with_head(kind, told.headline, {"error": None, **data, "rows": [[*row] for row in told.all_rows]})
 
 
-def unanswered(kind: str, error: SamebitsError) -> dict[str, object]:
+def error_document(kind: str, error: SamebitsError) -> dict[str, object]:
     """Return the document of an answer that could not even begin: of the same shape, with an error and nothing else."""
-    empty = {key: _nothing(hint) for key, (_, hint) in keys(find_answer(kind).record).items()}
+    empty = {key: _empty_value(hint) for key, (_, hint) in keys(find_answer(kind).record).items()}
     return _with_head(kind, error.message, {**empty, "error": error.as_data(), "rows": []})
 
 
@@ -81,7 +81,7 @@ def _with_head(kind: str, headline: str, content: Mapping[str, object]) -> dict[
 _EMPTY: dict[object, object] = {tuple: [], Mapping: {}, Path: ""}
 
 
-def _nothing(hint: object) -> object:
+def _empty_value(hint: object) -> object:
     """Return the value of a type that means "no answer": an empty list, null, false, zero, or `undecided`."""
     origin: Any = get_origin(hint) or hint
     inner = get_args(hint)
@@ -90,7 +90,7 @@ def _nothing(hint: object) -> object:
     if origin is Literal:
         return "undecided" if "undecided" in inner else inner[0]
     if is_dataclass(origin):
-        return {key: _nothing(of) for key, (_, of) in keys(cast("Hashable", origin)).items()}
+        return {key: _empty_value(of) for key, (_, of) in keys(cast("Hashable", origin)).items()}
     return _EMPTY[origin] if origin in _EMPTY else origin()
 
 

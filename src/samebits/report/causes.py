@@ -10,8 +10,8 @@ from samebits.checking.plan import CONTROL
 from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Unknown
 from samebits.factors.catalog import find
 from samebits.factors.files_left_behind import OUTSIDE
-from samebits.report.origins import not_waited_for
-from samebits.report.places import where
+from samebits.report.origins import missing_wait
+from samebits.report.places import place_words
 from samebits.report.rows import counted
 
 UNLIKELY = 0.05
@@ -25,14 +25,14 @@ def cause_line(cause: Cause) -> str:
     return f"{cause.factor}: {cause.what}{place}"
 
 
-def company(cause: Cause) -> str:
+def further_lines(cause: Cause) -> str:
     """Name the further lines of a cause that the same seed fixes; empty where there are none."""
     if not cause.others or not cause.fixed_together:
         return ""
     return f"the same seed covers {lines_of(cause.others)}"
 
 
-def since(cause: Cause) -> str:
+def too_late_words(cause: Cause) -> str:
     """Tell why a seed comes too late, as the end of a sentence: `, after the interpreter's start`; often empty."""
     factor = find(cause.factor)
     return f", after {factor.too_late}" if factor.scope == "environment" else ""
@@ -47,7 +47,7 @@ def lines_of(sites: Sequence[Site]) -> str:
     return " and ".join(f"{path}:{', '.join(lines)}" for path, lines in files.items())
 
 
-def fixes(remedy: Remedy, causes: Sequence[Cause]) -> list[str]:
+def code_changes(remedy: Remedy, causes: Sequence[Cause]) -> list[str]:
     """Return what to change in the code, in one sentence for all lines that need the same change."""
     places: dict[tuple[str, str], list[Site]] = {}
     for text in remedy.code:
@@ -78,13 +78,13 @@ def figures(cause: Cause) -> tuple[str, str]:
     return pinned, f"left alone {shown.strays}/{released} differ from the most common result{fail}"
 
 
-def evidence(cause: Cause) -> str:
+def evidence_words(cause: Cause) -> str:
     """Return by how many runs a cause is shown, in one clause."""
     held, released = figures(cause)
     return f"{held}; {released if find(cause.factor).by_folder else f'only {cause.factor} {released}'}"
 
 
-def confirmed(cause: Cause) -> tuple[str, str]:
+def confirmation_row(cause: Cause) -> tuple[str, str]:
     """Return a row: confirmed or suspected, the figures, and how often an unknown cause would look so by chance."""
     text, chance = ", ".join(figures(cause)), cause.evidence.chance
     bound = f"false-positive bound {chance_words(chance)}"
@@ -127,7 +127,7 @@ def unknown_line(verdict: CheckVerdict, unknown: Unknown) -> str:
         held = "left alone" if role.startswith(CONTROL) else f"treated alike ({role})"
     elif unknown.acquitted:
         held = "where harmless things are varied"
-    return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
+    return f"unknown: {held}, runs {divergent.a} and {divergent.b} diverge {place_words(divergent.divergence)}"
 
 
 def unknown_what(verdict: CheckVerdict) -> str:
@@ -176,7 +176,7 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return [f"{pin}another operation in place of {origin.first.place.row.kind.op}, with a result that repeats"]
     if verdict.unknown.races:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
-    if origin is not None and (line := not_waited_for(origin)):
+    if origin is not None and (line := missing_wait(origin)):
         return [line]
     seeds = lines_of([seed.site for seed in verdict.unknown.seeds])
     seeded = [f"look at what the seed at {seeds} is computed from"] if seeds else []
@@ -209,7 +209,7 @@ def rests_on(verdict: CheckVerdict) -> str:
     )
 
 
-def took(verdict: CheckVerdict) -> str:
+def run_totals(verdict: CheckVerdict) -> str:
     """Return how many runs a check made, and how long it took: `23 runs, 48 s`."""
     seconds = verdict.took_seconds
     time = f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
@@ -228,7 +228,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def left_out(one: LeftOut) -> str:
+def left_out_line(one: LeftOut) -> str:
     """Describe a treatment under which the script fails."""
     if one.mode == WITNESSED:
         return f"watching where factors enter: watched, the script {one.why}; so no lines are known"

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
-from samebits.report.rows import Told, counted
+from samebits.report.rows import AnswerReport, counted
 
 SAFER = "no difference in price was measured: what repeats here with less may do so by luck"
 _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 
-def cost_told(costs: Costs) -> Told:
+def cost_report(costs: Costs) -> AnswerReport:
     """Return the answer of `samebits cost`: a recommendation, details, and a table of prices."""
     if costs.plain is None:
-        return Told(_headline(costs), [("ran", label) for label in costs.ran])
+        return AnswerReport(_headline(costs), [("ran", label) for label in costs.ran])
     rows = [
         ("diverges", f"{price.candidate.label}: at {price.diverges_at}")
         for price in _measured(costs)
@@ -39,7 +39,7 @@ def cost_told(costs: Costs) -> Told:
         if price is not None:
             rows.append(("safer", f"{price.candidate.label}, {why}" if why else ""))
             rows += [("run", _command(price.candidate, costs.command)), ("code", _code(price.candidate))]
-    return Told(_headline(costs), rows, [_HEAD, *map(_row, _measured(costs))])
+    return AnswerReport(_headline(costs), rows, [_HEAD, *map(_row, _measured(costs))])
 
 
 def _measured(costs: Costs) -> list[Price]:

@@ -5,22 +5,29 @@ from __future__ import annotations
 from samebits.base.sites import shown_path
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.report.origins import describe_op
-from samebits.report.places import agreed, compared_streams, distance_words, where, which
-from samebits.report.rows import Rows, Told, counted
+from samebits.report.places import compared_streams, difference_words, distance_words, place_words, stream_list
+from samebits.report.rows import AnswerReport, Rows, counted
 from samebits.runfolder.steps import TRAINED
 
 
-def diff_told(diff: Diff) -> Told:
+def diff_report(diff: Diff) -> AnswerReport:
     """Return the answer of `samebits diff`."""
     comparison = diff.comparison
     remarks = [*(("note", note) for note in diff_notes(diff)), *(("not seen", text) for text in comparison.not_seen)]
     place, op = comparison.divergence, comparison.op
     agree = f"{counted(comparison.steps, 'step')} {'agrees' if comparison.steps == 1 else 'agree'} in"
     if comparison.same:
-        return Told(f"same bits: {agree} {compared_streams(comparison)}", remarks)
+        return AnswerReport(f"same bits: {agree} {compared_streams(comparison)}", remarks)
     rows: Rows = [("op", "" if op is None else describe_op(op))]
     if place is not None:
-        rows.append(("first", ", ".join(filter(None, (where(place) if comparison.is_op_first else "", which(place))))))
+        rows.append(
+            (
+                "first",
+                ", ".join(
+                    filter(None, (place_words(place) if comparison.is_op_first else "", difference_words(place)))
+                ),
+            )
+        )
     rows.append(("by", distance_words(diff.distance)))
     if place is not None and place.generators:
         rows.append(
@@ -32,11 +39,13 @@ def diff_told(diff: Diff) -> Told:
         difference = f"the runs diverge at step {op.step}, op {op.index}"
     else:
         assert place is not None
-        difference = f"the runs diverge {where(place)}"
-    trained = f"{agree} {agreed([stream for stream in comparison.streams if stream in TRAINED])}"
+        difference = f"the runs diverge {place_words(place)}"
+    trained = f"{agree} {stream_list([stream for stream in comparison.streams if stream in TRAINED])}"
     if diff.same:
-        return Told(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
-    return Told(f"different bits: {difference}", [("trained", trained if comparison.same_training else ""), *rows])
+        return AnswerReport(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
+    return AnswerReport(
+        f"different bits: {difference}", [("trained", trained if comparison.same_training else ""), *rows]
+    )
 
 
 def diff_notes(found: Diff) -> list[str]:
@@ -60,5 +69,5 @@ def comparison_text(found: RunComparison) -> str:
         return f"same bits: {compared_streams(found)}"
     words = [] if found.op is None else [describe_op(found.op)]
     if found.divergence is not None:
-        words += [where(found.divergence), which(found.divergence)]
+        words += [place_words(found.divergence), difference_words(found.divergence)]
     return f"different bits: {'; '.join(filter(None, words))}"

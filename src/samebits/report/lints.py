@@ -10,7 +10,7 @@ from samebits.base.sites import shown_path
 from samebits.lint.findings import Finding
 from samebits.lint.linting import Linted
 from samebits.lint.rule import Rule
-from samebits.report.rows import Rows, Told, code, counted
+from samebits.report.rows import AnswerReport, Rows, counted, source_row
 
 _FIXES = {
     "safe": "changes nothing but what repeats",
@@ -19,18 +19,18 @@ _FIXES = {
 }
 
 
-def lint_told(found: Linted) -> Told:
+def lint_report(found: Linted) -> AnswerReport:
     """Return the answer: findings by path and line, each with its line of code."""
     rows: Rows = []
     for item in found.findings:
-        rows += [(item.level, f"{place_of(item)}  {item.rule}: {item.reason}{_further(item)}"), code(item.source)]
+        rows += [(item.level, f"{place_of(item)}  {item.rule}: {item.reason}{_further(item)}"), source_row(item.source)]
     rows += [
         ("not read", f"{shown_path(file.path)}{f':{file.line}' * bool(file.line)}: {file.why}") for file in found.unread
     ]
     rows += [("fixed", f"{place_of(item)}  {item.rule}: {item.reason}") for item in found.fixed]
     ignored = f"{counted(found.ignored, 'finding')} by comments that say why" if found.ignored else ""
     explain = f"samebits lint --explain {found.findings[0].rule}" if found.findings else ""
-    return Told(_headline(found), [*rows, ("ignored", ignored), ("explain", explain)])
+    return AnswerReport(_headline(found), [*rows, ("ignored", ignored), ("explain", explain)])
 
 
 def _headline(found: Linted) -> str:

@@ -7,9 +7,9 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
-from samebits.report.places import agreed, stream_words
-from samebits.report.rows import Rows, Told, counted, unseen_rows
-from samebits.report.text import check_told, pins_given
+from samebits.report.places import stream_list, stream_words
+from samebits.report.rows import AnswerReport, Rows, counted, unseen_rows
+from samebits.report.text import check_report, pins_given
 from samebits.runfolder.environment import Environment
 
 _REPEATS = {
@@ -23,15 +23,15 @@ _STEADY = {
 }
 
 
-def verify_told(found: EntriesVerified) -> Told:
+def verify_report(found: EntriesVerified) -> AnswerReport:
     """Return the answer of `samebits verify`."""
-    parts = [entry_told(entry, found) for entry in found.entries]
-    return parts[0] if len(parts) == 1 else Told(_all_in_one(found), parts=parts)
+    parts = [entry_report(entry, found) for entry in found.entries]
+    return parts[0] if len(parts) == 1 else AnswerReport(_all_in_one(found), parts=parts)
 
 
-def entry_told(one: Verified, found: EntriesVerified) -> Told:
+def entry_report(one: Verified, found: EntriesVerified) -> AnswerReport:
     """Return the answer for one entry."""
-    return Told(headline_of(one, found), _rows(one))
+    return AnswerReport(headline_of(one, found), _rows(one))
 
 
 def _all_in_one(found: EntriesVerified) -> str:
@@ -54,7 +54,9 @@ def headline_of(one: Verified, found: EntriesVerified) -> str:
         action = "added to" if one.written == "added" else "written anew in"
         return f"same bits: {one.name} was {action} {lockfile} for this environment"
     if one.kind == "same":
-        return f"same bits: {one.name} agrees with {lockfile} in {counted(one.steps, 'step')}: {agreed(one.streams)}"
+        return (
+            f"same bits: {one.name} agrees with {lockfile} in {counted(one.steps, 'step')}: {stream_list(one.streams)}"
+        )
     if one.kind == "different":
         return f"different bits: {one.name} diverges from {lockfile} {divergence_line(one.divergences[0])}"
     if one.kind == "unknown":
@@ -110,7 +112,7 @@ def _divergence_rows(one: Verified) -> Rows:
     for place in one.divergences if one.kind == "different" else ():
         rows += [("also", "" if place is one.divergences[0] else divergence_line(place)), *_detail_rows(place)]
     if one.kind == "different" and one.steps and all(place.what in ("data", "artifact") for place in one.divergences):
-        rows.append(("agree", f"the training: {counted(one.steps, 'step')}, in {agreed(one.streams)}"))
+        rows.append(("agree", f"the training: {counted(one.steps, 'step')}, in {stream_list(one.streams)}"))
     if one.is_steady is not None and not one.written:
         rows.append(("again", _STEADY[one.is_steady]))
     if one.agrees_with:
@@ -123,7 +125,7 @@ def _detail_rows(place: LockDivergence) -> Rows:
     rows: Rows = []
     if place.what == "stream" and place.streams:
         at = "after the last step" if place.seen == "end" else f"at step {place.seen}"
-        rows.append(("first", f"{at} these differ from what is locked: {agreed(place.streams)}"))
+        rows.append(("first", f"{at} these differ from what is locked: {stream_list(place.streams)}"))
     if place.losses is not None:
         rows.append(("", f"loss {' '.join(place.losses[0])} locked, {' '.join(place.losses[1])} here"))
     if place.what in ("stream", "length"):
@@ -190,29 +192,29 @@ def next_commands(one: Verified) -> list[str]:
     return []
 
 
-def lock_told(found: EntryLocked) -> Told:
+def lock_report(found: EntryLocked) -> AnswerReport:
     """Return the answer of `samebits lock`."""
     if found.locked is None and found.check is not None and found.error is None:
-        return Told(_headline(found), parts=[check_told(found.check), *_once_pinned(found, found.check)])
+        return AnswerReport(_headline(found), parts=[check_report(found.check), *_once_pinned(found, found.check)])
     rows = [("here", environment_line(found.environment))]
     if found.locked is not None:
         rows.append(("locked", _locked_line(found.locked)))
-        rows.append(("", f"{counted(found.locked.steps, 'step')}: {agreed(found.locked.streams)}"))
+        rows.append(("", f"{counted(found.locked.steps, 'step')}: {stream_list(found.locked.streams)}"))
         rows += [("", f"{path} {digest}") for path, digest in sorted(found.locked.artifacts.items())]
     if found.changed is not None:
         rows.append(("before", f"other bits: this run diverges from what was locked {divergence_line(found.changed)}"))
     rows += [("note", note) for note in found.notes]
-    return Told(_headline(found), [*rows, *unseen_rows(found.not_observed)])
+    return AnswerReport(_headline(found), [*rows, *unseen_rows(found.not_observed)])
 
 
-def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[Told]:
+def _once_pinned(found: EntryLocked, check: CheckVerdict) -> list[AnswerReport]:
     """Tell how to lock a script that repeats only with pins."""
     if check.remedy is None or not check.remedy.verified:
         return []
     pins = [*pins_given(check).values(), *check.remedy.pins]
     words = [f"--pin {pin}" for pin in pins]
     words += [f"{name} {value}" for name in ("--seed", "--max-steps") for value in check.given(name)]
-    return [Told(f"With these pins it can be locked: samebits lock {' '.join(words)} {found.command}")]
+    return [AnswerReport(f"With these pins it can be locked: samebits lock {' '.join(words)} {found.command}")]
 
 
 def _headline(found: EntryLocked) -> str:

@@ -14,7 +14,7 @@ def origin_rows(origin: Origin) -> Rows:
     """Return rows for the operation, its module, its line, and what replaying it showed."""
     first = origin.first
     place = first.place
-    rows: Rows = [("op", f"{called(place.row.kind)}      {describe_finding(origin)}")]
+    rows: Rows = [("op", f"{op_name(place.row.kind)}      {describe_finding(origin)}")]
     if place.reordered:
         rows.append(("", "Python put them together in another order: from a set, a dictionary, or a listing"))
     elif place.names and (place.finding == "input" or (place.finding == "argument" and first.producer is not None)):
@@ -38,7 +38,7 @@ def place_rows(kind: OpKind) -> Rows:
 def other_origin(origin: Origin) -> str:
     """Return one line for a further operation at which the runs diverge when the first one no longer does."""
     kind = origin.first.place.row.kind
-    return f"{origin_place(origin)}: {called(kind)}{_within(kind)}{_at(kind)}, {describe_finding(origin)}"
+    return f"{origin_place(origin)}: {op_name(kind)}{_within(kind)}{_at(kind)}, {describe_finding(origin)}"
 
 
 def describe_op(place: OpDivergence) -> str:
@@ -49,7 +49,7 @@ def describe_op(place: OpDivergence) -> str:
         names = f", the same tensors in another order ({', '.join(place.reordered)})"
     site = site_of(kind)
     source = "" if site is None else f"  {site.source}"
-    finding = f"{place.finding}: {called(kind)}{_within(kind)}{names}"
+    finding = f"{place.finding}: {op_name(kind)}{_within(kind)}{names}"
     return f"at step {place.step}, op {place.index}: {finding}{_at(kind)}{source}"
 
 
@@ -65,7 +65,7 @@ def site_of(kind: OpKind) -> Site | None:
     return Site(kind.path, kind.line, kind.function, kind.source) if kind.path else None
 
 
-def called(kind: OpKind) -> str:
+def op_name(kind: OpKind) -> str:
     """Return the name of an operation, with its pass: `aten::mm (backward of linear)`."""
     if not kind.backward_of:
         return kind.op if kind.pass_ in ("forward", "none") else f"{kind.op} ({kind.pass_})"
@@ -147,7 +147,7 @@ def _arrived(first: OriginOnRank) -> str:
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
 
 
-def not_waited_for(origin: Origin) -> str:
+def missing_wait(origin: Origin) -> str:
     """Tell what to look at where an input was written on another stream; empty where it was not."""
     first = origin.first
     producer, reads = first.producer, site_of(first.place.row.kind)
@@ -159,7 +159,7 @@ def not_waited_for(origin: Origin) -> str:
 
 def _other_rank(other: OriginOnRank) -> str:
     place = other.place
-    origin = "received" if other.is_received else f"diverges by itself, {called(place.row.kind)}"
+    origin = "received" if other.is_received else f"diverges by itself, {op_name(place.row.kind)}"
     return f"{place.rank}: at step {place.step}, op {place.index}, {origin}"
 
 

@@ -14,7 +14,7 @@ from samebits.base.version import __version__
 from samebits.checking.verdict import CheckVerdict, DivergentRuns, Origin
 from samebits.pricing.prices import Costs, Price
 from samebits.report.experiment import Experiment
-from samebits.report.rows import CODE, FIXES, Told
+from samebits.report.rows import CODE, FIXES, AnswerReport
 from samebits.runfolder.folder import Manifest, RunFolder
 
 # What a template draws: plain data by name.
@@ -25,7 +25,12 @@ TITLES = {"cost": "what pins cost", "run": "one run"}
 
 
 def answer_page(
-    kind: str, answer: Any, told: Told, manifest: Manifest, experiment: Experiment | None = None, sources: bool = True
+    kind: str,
+    answer: Any,
+    told: AnswerReport,
+    manifest: Manifest,
+    experiment: Experiment | None = None,
+    sources: bool = True,
 ) -> str:
     """Return the page of an answer; a run's manifest names the environment, `sources` allows lines of user code."""
     shown = experiment or Experiment()
@@ -59,13 +64,13 @@ def run_page(folder: RunFolder) -> str:
     steps = max((recording.steps for recording in recordings), default=0)
     headline = f"one run of {steps} steps, {manifest.get('status', 'unfinished')}"
     answer = {"command": " ".join(manifest.get("typed", [])), "error": None}
-    return _rendered("run", answer, Told(headline, rows, table), manifest, True, state="undecided")
+    return _rendered("run", answer, AnswerReport(headline, rows, table), manifest, True, state="undecided")
 
 
 def _rendered(
     kind: str,
     answer: object,
-    told: Told,
+    told: AnswerReport,
     manifest: Manifest,
     sources: bool,
     **parts: View | str | None,
@@ -86,7 +91,7 @@ def _rendered(
     )
 
 
-def _entries(told: Told, sources: bool) -> list[View]:
+def _entries(told: AnswerReport, sources: bool) -> list[View]:
     """Return the rows by label, each with its text in pieces: plain, a command to copy, code, or a line of a diff."""
     entries: list[View] = []
     label, parts = "", cast("list[View]", [])

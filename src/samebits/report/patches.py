@@ -6,8 +6,8 @@ import shlex
 
 from samebits.base.sites import shown_path
 from samebits.checking.verdict import CheckVerdict, Patch
-from samebits.report.places import where
-from samebits.report.rows import Rows, code, counted
+from samebits.report.places import place_words
+from samebits.report.rows import Rows, counted, source_row
 
 # A patch of at most so many lines is shown where it is offered.
 SHOWN_LINES = 4
@@ -21,7 +21,7 @@ def patch_rows(verdict: CheckVerdict) -> Rows:
     if patch.proven is None and not patch.why and patch.lines and verdict.signal is None:
         command = " ".join(["samebits check --fix", *map(shlex.quote, verdict.options), verdict.command])
         shown = changed_lines(patch) if patch.lines <= SHOWN_LINES else []
-        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *map(code, shown)]
+        return [("apply", f"{command}     ({_size(patch)}, tried on a copy first)"), *map(source_row, shown)]
     rows = [("patch", f"{_size(patch)}: {_state(patch)}" if patch.lines else "none can be made")]
     if patch.proven:
         rows += [("", f"{mend.factor}: {mend.does}") for mend in patch.mends]
@@ -51,6 +51,7 @@ def _state(patch: Patch) -> str:
         return f"proven{with_pins}, {patch.agree} runs agree{until}"
     if patch.diverged is not None:
         pair = patch.diverged
-        return f"not enough: patched, runs {pair.a} and {pair.b} diverge {where(pair.divergence)}; nothing was applied"
+        place = place_words(pair.divergence)
+        return f"not enough: patched, runs {pair.a} and {pair.b} diverge {place}; nothing was applied"
     why = patch.why or "the proof was interrupted"
     return f"not proven: {why}; nothing was applied"

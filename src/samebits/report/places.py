@@ -12,7 +12,7 @@ from samebits.report.rows import Rows, counted
 from samebits.runfolder.steps import KINDS_OF_STREAMS
 
 
-def where(divergence: Divergence) -> str:
+def place_words(divergence: Divergence) -> str:
     """Return the place of a divergence: `at step 3, in the gradients of rank 1`."""
     if divergence.stream in ("length", "outcome"):
         process = f" ({divergence.process})" if divergence.process and divergence.only_in is None else ""
@@ -23,7 +23,7 @@ def where(divergence: Divergence) -> str:
     return f"at step {divergence.step}, in {stream_words(divergence.stream)}{whose}"
 
 
-def unshown(divergence: Divergence) -> str:
+def unexplained_words(divergence: Divergence) -> str:
     """Tell that what two runs made differs, and that the reason is not known."""
     return f"{divergence.name} differs, and the reason is not known"
 
@@ -32,7 +32,7 @@ def stream_words(stream: str) -> str:
     """Return the words for one stream of one step: `the gradients`."""
     if stream == "product":
         return "what was made"
-    return KINDS_OF_STREAMS[stream].one if stream in KINDS_OF_STREAMS else stream
+    return KINDS_OF_STREAMS[stream].step_name if stream in KINDS_OF_STREAMS else stream
 
 
 def ranks_of(divergence: Divergence) -> str:
@@ -43,7 +43,7 @@ def ranks_of(divergence: Divergence) -> str:
     return f"ranks {ranks[0]} and {ranks[1]}" if len(ranks) == 2 else f"{len(ranks)} ranks"
 
 
-def which(divergence: Divergence) -> str:
+def difference_words(divergence: Divergence) -> str:
     """Tell which tensors differ, and what else is known; empty where there is nothing to add."""
     if divergence.stream in ("length", "outcome"):
         return ""
@@ -85,19 +85,19 @@ def distance_words(distance: Distance | None) -> str:
     return ", ".join(parts)
 
 
-def agreed(streams: Sequence[str]) -> str:
+def stream_list(streams: Sequence[str]) -> str:
     """Return the words for streams: `losses, gradients and parameters`."""
-    words = ["operations" if stream == "op" else KINDS_OF_STREAMS[stream].all for stream in streams]
+    words = ["operations" if stream == "op" else KINDS_OF_STREAMS[stream].plural_name for stream in streams]
     *most, last = words or ["nothing that was recorded"]
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def compared_streams(found: RunComparison) -> str:
     """Return the words for all in which two runs were compared: `losses, parameters and operations`."""
-    return agreed([*found.streams, *(["op"] if found.compares_ops else [])])
+    return stream_list([*found.streams, *(["op"] if found.compares_ops else [])])
 
 
-def ran(runs: Sequence[RunRecord]) -> Rows:
+def run_rows(runs: Sequence[RunRecord]) -> Rows:
     """Return rows for what runs were for, how many steps they took, and how long all of them took."""
     roles = ", ".join(f"{run.id} {run.role} ({counted(run.steps, 'step')})" for run in runs)
     seconds = sum(run.wall_seconds for run in runs)

@@ -70,10 +70,10 @@ class _Board:
     def _line(self, number: int) -> str:
         plan, path, start = self.running[number]
         last = self.whole if plan.stop_after is None else plan.stop_after + 1
-        return f"> run {number:<3} {plan.role}  {how_far(steps_done(path), last, time.monotonic() - start)}"
+        return f"> run {number:<3} {plan.role}  {progress_words(steps_done(path), last, time.monotonic() - start)}"
 
 
-def how_far(step: int | None, last: int | None, seconds: float) -> str:
+def progress_words(step: int | None, last: int | None, seconds: float) -> str:
     """Tell how far a run is: `step 120 of 3000, 12 s, 290 s left`, or less where the last step is not known."""
     if not step:
         return f"starting, {seconds:.0f} s"

@@ -16,11 +16,11 @@ from samebits.lint.findings import Finding
 from samebits.lint.linting import Linted
 from samebits.lint.rule import find_rule
 from samebits.locking.verdict import EntriesVerified, Verified
-from samebits.report.causes import cause_line, evidence
+from samebits.report.causes import cause_line, evidence_words
 from samebits.report.lints import place_of
 from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
 from samebits.report.origins import describe_finding, site_of
-from samebits.report.text import check_told
+from samebits.report.text import check_report
 
 Level = Literal["error", "warning", "note"]
 
@@ -46,7 +46,7 @@ def check_remarks(verdict: CheckVerdict) -> list[Remark]:
         return [replace(remark, level="note") for remark in remarks]
     if remarks:
         return remarks
-    headline = check_told(verdict).headline if verdict.error is None else verdict.error.message
+    headline = check_report(verdict).headline if verdict.error is None else verdict.error.message
     about = "runs of one command that give other bits"
     level: Level = "error" if verdict.kind == "different" else "warning"
     site = None if verdict.origin is None else site_of(verdict.origin.first.place.row.kind)
@@ -58,7 +58,7 @@ def check_remarks(verdict: CheckVerdict) -> list[Remark]:
 
 def _cause(cause: Cause) -> Remark:
     level: Level = "error" if cause.confirmed else "warning"
-    message = f"{cause_line(cause)}. {evidence(cause)}."
+    message = f"{cause_line(cause)}. {evidence_words(cause)}."
     factor = find(cause.factor)
     if cause.site is None:
         return Remark(cause.factor, factor.summary, level, message)

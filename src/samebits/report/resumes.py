@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from samebits.report.places import ran, where, which
-from samebits.report.rows import Rows, Told, code, counted, unseen_rows
-from samebits.resuming.missing import MOST_TOLD, told
+from samebits.report.places import difference_words, place_words, run_rows
+from samebits.report.rows import AnswerReport, Rows, counted, source_row, unseen_rows
+from samebits.resuming.missing import MOST_VALUES_SHOWN, differences_clause
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 
 # The end of remedies for states that `Training` saves and many scripts forget.
@@ -47,16 +47,16 @@ REMEDIES: dict[State, str] = {
 }  # fmt: skip
 
 
-def resume_told(found: Resumption) -> Told:
+def resume_report(found: Resumption) -> AnswerReport:
     """Return the answer of `samebits resume`: where each resumed training diverges, and which state it lacks."""
-    first, end = found.first, [*ran(found.runs), *unseen_rows(found.not_observed)]
+    first, end = found.first, [*run_rows(found.runs), *unseen_rows(found.not_observed)]
     if first is None or (found.kind == "undecided" and not any(trial.compared for trial in found.trials)):
-        return Told(_headline(found), end)
+        return AnswerReport(_headline(found), end)
     rows: Rows = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
     seed = "" if found.seed is None else f"{found.seed}, of the steps that were chosen at random"
-    return Told(_headline(found), [*rows, ("rests on", _rests_on(found)), ("seed", seed), *end])
+    return AnswerReport(_headline(found), [*rows, ("rests on", _rests_on(found)), ("seed", seed), *end])
 
 
 def _headline(found: Resumption) -> str:
@@ -81,7 +81,7 @@ def _differs(trial: Trial) -> str:
     start = f"resumed from step {trial.resumed_step}, " if trial.resumed_step is not None else ""
     if trial.divergence is None:
         return f"{start}{trial.missing[0].evidence}"
-    return f"{start}the training diverges {where(trial.divergence)}"
+    return f"{start}the training diverges {place_words(trial.divergence)}"
 
 
 def _agrees(found: Resumption) -> str:
@@ -109,7 +109,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
         outcome = "agrees" if not trial.differs else _differs(trial)
         rows.append(("resume", f"killed after step {trial.killed_after}: {'not judged' if trial.error else outcome}"))
     if trial.divergence is not None:
-        rows.append(("first", which(trial.divergence)))
+        rows.append(("first", difference_words(trial.divergence)))
     for lack in trial.missing:
         rows.append(("missing", f"{lack.state}{f' of rank {lack.rank}' if lack.rank else ''}: {lack.evidence}"))
         rows += [("", _state_of(lack)), ("", f"fix: {REMEDIES[lack.state]}")]
@@ -119,9 +119,9 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
     checkpoint = trial.checkpoint
     if checkpoint.saved_at is not None:
         after = "" if trial.saved_step is None else f", when {counted(trial.saved_step, 'step')} were done"
-        rows += [("saved", f"{checkpoint.saved_at.place}{after}"), code(checkpoint.saved_at.source)]
+        rows += [("saved", f"{checkpoint.saved_at.place}{after}"), source_row(checkpoint.saved_at.source)]
     if checkpoint.loaded_at is not None:
-        rows += [("loaded", checkpoint.loaded_at.place), code(checkpoint.loaded_at.source)]
+        rows += [("loaded", checkpoint.loaded_at.place), source_row(checkpoint.loaded_at.source)]
     elif not trial.error:
         rows.append(("loaded", "nothing that was seen"))
     return [*rows, ("error", "" if trial.error is None else trial.error.message)]
@@ -135,7 +135,9 @@ def _state_of(missing: Missing) -> str:
 
 def _not_known(trial: Trial) -> str:
     stream = "" if trial.divergence is None else trial.divergence.stream
-    held = f"restoring this did not help: {told(trial.lacks[:MOST_TOLD])}; " if trial.lacks else ""
+    held = (
+        f"restoring this did not help: {differences_clause(trial.lacks[:MOST_VALUES_SHOWN])}; " if trial.lacks else ""
+    )
     return f"{held}look at {_LOOK_AT.get(stream, 'what the script does between the load and that step')}"
 
 

@@ -31,7 +31,7 @@ _FURTHER = {**dict.fromkeys(("remedy", *FIXES), _HELPFUL), "cause": _LINE, "op":
 
 
 @dataclass(frozen=True)
-class Told:
+class AnswerReport:
     """An answer in words, for people.
 
     A row is a label and its text. A row without a label continues the one above, a row without a text is left out, and
@@ -41,7 +41,7 @@ class Told:
     headline: str
     rows: Sequence[tuple[str, str]] = ()
     table: Sequence[Sequence[str]] = ()  # between headline and rows; its first row is the head
-    parts: Sequence[Told] = ()  # answers that this one consists of, below its rows
+    parts: Sequence[AnswerReport] = ()  # answers that this one consists of, below its rows
     column: int = LABEL  # the width of the column of labels
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ def counted(number: int | str, noun: str) -> str:
     return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
-def code(source: str) -> tuple[str, str]:
+def source_row(source: str) -> tuple[str, str]:
     """Return the row of a line of the user's code, which stands below what is said about that line."""
     return "", f"{CODE}{source}" if source else ""
 

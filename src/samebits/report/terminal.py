@@ -27,7 +27,7 @@ _WORDS = (
 )
 
 
-def drawn(text: str, width: int, colour: bool = True) -> str:
+def draw_answer(text: str, width: int, colour: bool = True) -> str:
     """Return the text of an answer for a terminal of `width` columns; a longer word is not cut, and sticks out."""
     from rich.console import Console
     from rich.text import Text

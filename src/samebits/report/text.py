@@ -17,35 +17,35 @@ from samebits.replay.runner import Replay
 from samebits.report.causes import (
     advice,
     cause_line,
-    company,
-    confirmed,
+    code_changes,
+    confirmation_row,
     excluded,
-    fixes,
-    left_out,
+    further_lines,
+    left_out_line,
     lines_of,
     remedy_state,
     rests_on,
     roles_of,
-    since,
-    took,
+    run_totals,
+    too_late_words,
     unknown_line,
     unknown_what,
 )
 from samebits.report.origins import origin_place, origin_rows, other_origin
 from samebits.report.patches import patch_rows
-from samebits.report.places import agreed, distance_words, unshown, where, which
-from samebits.report.rows import FIX, TRY, Rows, Told, code, counted, laid_out, unseen_rows
+from samebits.report.places import difference_words, distance_words, place_words, stream_list, unexplained_words
+from samebits.report.rows import FIX, TRY, AnswerReport, Rows, counted, laid_out, source_row, unseen_rows
 from samebits.runfolder.folder import HOME
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import TRAINED
-from samebits.workspace.trees import MOST_BYTES, MOST_FILES, volume
+from samebits.workspace.trees import MOST_BYTES, MOST_FILES, shown_bytes
 
 
-def check_told(verdict: CheckVerdict) -> Told:
+def check_report(verdict: CheckVerdict) -> AnswerReport:
     """Return the answer of `samebits check`: where runs diverge, why, by which figures, what fixes it, what is next."""
     page = f"{_report(verdict)}     (a page with all lines and runs)" if verdict.kind == "different" else ""
     rows = [*_rows(verdict), *patch_rows(verdict), *_left_out(verdict), ("next", page)]
-    return Told(_headline(verdict), rows)
+    return AnswerReport(_headline(verdict), rows)
 
 
 def _headline(verdict: CheckVerdict) -> str:
@@ -55,7 +55,11 @@ def _headline(verdict: CheckVerdict) -> str:
         return f"different bits: {_difference(verdict)}"
     if verdict.agreed:
         place = None if verdict.divergent is None else verdict.divergent.divergence
-        why = "a process could not be entered; of the others" if place is None else f"{unshown(place)}; otherwise"
+        why = (
+            "a process could not be entered; of the others"
+            if place is None
+            else f"{unexplained_words(place)}; otherwise"
+        )
         return f"undecided: {why}, {_same_headline(verdict)}"
     if verdict.signal is None:
         return "undecided: no two runs could be compared"
@@ -72,13 +76,17 @@ def _difference(verdict: CheckVerdict) -> str:
     origin, divergent = verdict.origin, verdict.divergent
     if origin is not None:
         return f"runs {origin.a} and {origin.b} diverge {origin_place(origin)}"
-    return f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"
+    return f"runs {divergent.a} and {divergent.b} diverge {place_words(divergent.divergence)}"
 
 
 def _rows(verdict: CheckVerdict) -> Rows:
     if verdict.kind == "undecided" and verdict.agreed:
         own = verdict.divergent
-        first = [] if own is None else [("compare", which(own.divergence)), ("runs", roles_of(verdict, own.a, own.b))]
+        first = (
+            []
+            if own is None
+            else [("compare", difference_words(own.divergence)), ("runs", roles_of(verdict, own.a, own.b))]
+        )
         return [*first, *_treated(verdict)]
     if verdict.kind == "undecided":
         return [
@@ -86,17 +94,17 @@ def _rows(verdict: CheckVerdict) -> Rows:
             for run in (verdict.runs if verdict.signal is not None else ())
         ]
     if verdict.divergent is None:
-        return [*_treated(verdict), ("rests on", rests_on(verdict)), ("took", took(verdict))]
+        return [*_treated(verdict), ("rests on", rests_on(verdict)), ("took", run_totals(verdict))]
     own, origin = verdict.divergent, verdict.origin
     is_same = verdict.kind == "same"
     rows = [("besides", _difference(verdict)) if is_same else _trained_row(verdict, own.divergence)]
     if origin is None:
-        rows.append(("first", which(own.divergence)))
+        rows.append(("first", difference_words(own.divergence)))
     else:
         rows += [*origin_rows(origin), *(("also", other_origin(other)) for other in verdict.origins[1:])]
     rows += [*_cause_rows(verdict), *_remedy_rows(verdict), ("rests on", rests_on(verdict) if verdict.alike else "")]
     pair = own if origin is None else origin
-    return [*rows, ("runs", roles_of(verdict, pair.a, pair.b)), ("took", took(verdict))]
+    return [*rows, ("runs", roles_of(verdict, pair.a, pair.b)), ("took", run_totals(verdict))]
 
 
 def _report(verdict: CheckVerdict) -> str:
@@ -111,8 +119,8 @@ def _trained_row(verdict: CheckVerdict, place: Divergence) -> tuple[str, str]:
     if verdict.trained is None or verdict.trained.step <= place.step:
         return "trained", ""
     if verdict.trained.stream == "product":
-        return "made", which(verdict.trained)
-    return "trained", f"diverges {where(verdict.trained)}"
+        return "made", difference_words(verdict.trained)
+    return "trained", f"diverges {place_words(verdict.trained)}"
 
 
 def _same_headline(verdict: CheckVerdict) -> str:
@@ -131,14 +139,14 @@ def _agreement(verdict: CheckVerdict) -> str:
     ranks = max((run.ranks for run in full), default=1)
     steps_of = f"{counted(steps, 'step')} on {ranks} ranks" if ranks > 1 else counted(steps, "step")
     of_steps = f" of {steps_of}" if verdict.is_complete else ""
-    return f"{len(full)} runs{of_steps} agree in {agreed(streams)}"
+    return f"{len(full)} runs{of_steps} agree in {stream_list(streams)}"
 
 
 def so_far_text(verdict: CheckVerdict) -> str:
     """Return what is known while a check runs, in one line."""
     assert verdict.divergent is not None
     divergent = verdict.divergent
-    parts = [f"runs {divergent.a} and {divergent.b} diverge {where(divergent.divergence)}"]
+    parts = [f"runs {divergent.a} and {divergent.b} diverge {place_words(divergent.divergence)}"]
     for cause in verdict.causes:
         state = "confirmed" if cause.confirmed else "suspected"
         others = "" if cause.fixed_together or not cause.others else f" or {lines_of(cause.others)}"
@@ -151,7 +159,7 @@ def _treated(verdict: CheckVerdict) -> Rows:
 
 
 def _left_out(verdict: CheckVerdict) -> Rows:
-    rows = [("left out", left_out(item)) for item in verdict.left_out]
+    rows = [("left out", left_out_line(item)) for item in verdict.left_out]
     rows += [("untested", text) for text in verdict.untested]
     rows += [("note", text) for text in verdict.notes]
     # Where runs differ, that everything was recorded is not worth a row.
@@ -164,7 +172,7 @@ def _cause_rows(verdict: CheckVerdict) -> Rows:
         assert cause is not None
         # Causes of one factor that the same runs show share their figures.
         is_shared = following is not None and _shown_by(cause) == _shown_by(following)
-        rows += [row for row in _rows_of(cause) if not is_shared or row != confirmed(cause)]
+        rows += [row for row in _rows_of(cause) if not is_shared or row != confirmation_row(cause)]
     if verdict.unknown is not None:
         return rows + _unknown_rows(verdict, verdict.unknown)
     return rows or [("cause", "unknown")]
@@ -175,16 +183,19 @@ def _shown_by(cause: Cause) -> tuple[str, Evidence]:
 
 
 def _rows_of(cause: Cause) -> Rows:
-    rows = [("cause", cause_line(cause)), code(cause.source or (cause.site.source if cause.site is not None else ""))]
-    rows.append(("", company(cause)))
-    for site in () if company(cause) else cause.others:
-        rows += [("", f"or {site.place}"), code(site.source)]
+    rows = [
+        ("cause", cause_line(cause)),
+        source_row(cause.source or (cause.site.source if cause.site is not None else "")),
+    ]
+    rows.append(("", further_lines(cause)))
+    for site in () if further_lines(cause) else cause.others:
+        rows += [("", f"or {site.place}"), source_row(site.source)]
     for shown in cause.shown_by:
-        rows += [("", f"{shown.what} at {shown.site.place}"), code(shown.site.source)]
+        rows += [("", f"{shown.what} at {shown.site.place}"), source_row(shown.site.source)]
     if cause.seeded_late is not None:
         late = cause.seeded_late
-        rows += [("seeded", f"too late, at {late.place}{since(cause)}"), code(late.source)]
-    rows.append(confirmed(cause))
+        rows += [("seeded", f"too late, at {late.place}{too_late_words(cause)}"), source_row(late.source)]
+    rows.append(confirmation_row(cause))
     rows += [("rule", f"{rule} says so without a run: samebits lint --explain {rule}") for rule in cause.rules]
     if cause.distance is not None and cause.distance.is_rounding:
         rows.append(("", distance_words(cause.distance)))
@@ -212,7 +223,7 @@ def _remedy_rows(verdict: CheckVerdict) -> Rows:
     is_mended = verdict.patch is not None and verdict.patch.proven and not verdict.patch.cannot
     label = FIX if all(cause.confirmed for cause in verdict.causes) else TRY
     # A proven patch shows in code what these rows would say in words.
-    changes = [] if is_mended else [(label, line) for line in fixes(verdict.remedy, verdict.causes)]
+    changes = [] if is_mended else [(label, line) for line in code_changes(verdict.remedy, verdict.causes)]
     command = remedy_command(verdict)
     return [("remedy", command), state, *changes] if command else [*changes, state]
 
@@ -231,19 +242,21 @@ def pins_given(verdict: CheckVerdict) -> dict[str, str]:
     return {word.partition("=")[0]: shlex.quote(word) for word in verdict.given("--pin")}
 
 
-def replay_told(replay: Replay) -> Told:
+def replay_report(replay: Replay) -> AnswerReport:
     """Return the answer of `samebits replay`."""
     call = "it" if replay.operands is None else replay.operands.stem.replace(".", " ")
     if replay.failure:
-        return Told(f"undecided: {call} cannot be called again: {replay.failure}")
+        return AnswerReport(f"undecided: {call} cannot be called again: {replay.failure}")
     calls = sum(condition.calls for condition in replay.conditions)
     rows = [("", f"{c.name:<16} {counted(c.calls, 'call')}, {counted(c.results, 'result')}") for c in replay.conditions]
     rows.append(("script", "" if replay.script is None else shown_path(replay.script)))
     if replay.other_python:
         rows.append(("note", f"called by another Python than the run's, which was {replay.other_python}"))
     if replay.is_confirmed:
-        return Told(f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows)
-    return Told(f"same bits: {calls} calls on the same inputs gave one result", rows)
+        return AnswerReport(
+            f"different bits: {calls} calls on the same inputs gave {replay.distinct} different results", rows
+        )
+    return AnswerReport(f"same bits: {calls} calls on the same inputs gave one result", rows)
 
 
 def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
@@ -274,7 +287,9 @@ def _where_runs_happen(request: CheckRequest) -> str:
     if request.isolation == "none":
         return "all runs share this one; {run} in the command is each run's own folder"
     shared = f", which show {', '.join(request.share)} as it is" if request.share else ""
-    large = f"what comes after the {MOST_FILES:,} smallest files, or {volume(MOST_BYTES)} of them, is read where it is"
+    large = (
+        f"what comes after the {MOST_FILES:,} smallest files, or {shown_bytes(MOST_BYTES)} of them, is read where it is"
+    )
     return f"every run begins in a copy of this one{shared}; {large}"
 
 
@@ -293,7 +308,7 @@ def _bounds(request: CheckRequest) -> str:
     return f"at most {request.most_runs()} runs{more}, {at_a_time}, {limit}{steps}"
 
 
-def factors_told(status: Status) -> Told:
+def factors_report(status: Status) -> AnswerReport:
     """Return the answer of `samebits factors`: two lines for each factor."""
     held = sum(factor.is_pinned for factor in status)
     rows: Rows = []
@@ -303,7 +318,7 @@ def factors_told(status: Status) -> Told:
         late = "" if seen.can_pin else f" (too late here: {seen.reason})" if seen.reason else " (too late here)"
         mark = "*" if factor.pinned_by_default else " "
         rows += [(f"{mark} {factor.name}", f"{state:<6}  {seen.value}{late}"), ("", f"{'':<8}{factor.summary}")]
-    return Told(
+    return AnswerReport(
         f"{held} of {len(status.factors)} factors are pinned in this process; `samebits run` pins those marked *",
         rows,
         column=max(len(label) for label, _ in rows) + 2,

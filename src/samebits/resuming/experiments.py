@@ -10,15 +10,30 @@ from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedErro
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
-from samebits.resuming.beside import Beside, Recorded, checkpoint_of, laid_beside
-from samebits.resuming.missing import SEVERAL, in_one_object, likely, not_resumed, suspected, told
-from samebits.resuming.plan import Kill, ResumeRequest, again_run, killed_run, kills, resumed_run, uninterrupted_run
-from samebits.resuming.seen import loads_of, what_was_loaded
-from samebits.resuming.tracks import First, Side, Start, position, tracks_of
+from samebits.resuming.missing import (
+    MULTI_VALUED,
+    differences_clause,
+    grouped_by_object,
+    not_resumed,
+    states_by_likelihood,
+    suspected,
+)
+from samebits.resuming.plan import (
+    KillPoint,
+    ResumeRequest,
+    killed_run,
+    kills,
+    repeated_run,
+    resumed_run,
+    uninterrupted_run,
+)
+from samebits.resuming.resume_comparison import Recorded, ResumeComparison, checkpoint_of, compare_resumed
+from samebits.resuming.tracks import First, RankPair, Start, position, tracks_of
+from samebits.resuming.training_notes import loaded_checkpoint, loaded_files
 from samebits.resuming.verdict import Missing, Resumption, State, Trial
 from samebits.runfolder.notes import Lacks, Unseen, read_notes
 from samebits.runfolder.removal import remove
-from samebits.runfolder.spec import Restored
+from samebits.runfolder.spec import Restoration
 
 # At most this many runs are made to find out what one resume lacks.
 MOST_TRIES = 16
@@ -34,7 +49,7 @@ def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
     seed = request.seed if request.kills else None
     resumption = begun = Resumption(str(request.command), str(request.again), pool.home, seed=seed)
     try:
-        for result in _tested(begun, request, pool):
+        for result in _results_so_far(begun, request, pool):
             resumption = result
     except BudgetSpentError as spent:
         signal = spent.signal or 2
@@ -45,7 +60,7 @@ def run_resume(request: ResumeRequest, pool: RunPool) -> Resumption:
     return replace(resumption, runs=tuple(run.record for run in pool.runs), not_observed=tuple(dict.fromkeys(unseen)))
 
 
-def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterator[Resumption]:
+def _results_so_far(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterator[Resumption]:
     """Yield the result so far, after the uninterrupted run and after every trial."""
     run = pool.run(uninterrupted_run(request))
     trouble = why_unjudgeable([run])
@@ -55,7 +70,7 @@ def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterato
     yield (found := replace(found, steps=whole.steps, is_whole=whole.is_whole))
     need_saves(request, whole.seen.steps_saved, whole.steps)
     for kill in kills(request, whole.seen.saved_in(), whole.steps):
-        trial = _tried(request, pool, whole, kill)
+        trial = _run_trial(request, pool, whole, kill)
         location = trial.checkpoint.saved_at or trial.checkpoint.loaded_at
         trial = replace(trial, missing=tuple(replace(one, location=location) for one in trial.missing))
         yield (found := replace(found, trials=(*found.trials, trial)))
@@ -63,7 +78,7 @@ def _tested(found: Resumption, request: ResumeRequest, pool: RunPool) -> Iterato
             break
 
 
-def _tried(request: ResumeRequest, pool: RunPool, whole: Recorded, kill: Kill) -> Trial:
+def _run_trial(request: ResumeRequest, pool: RunPool, whole: Recorded, kill: KillPoint) -> Trial:
     run = pool.run(killed_run(request, kill, str(whole.run.path)))
     need_repeat(whole, run)
     try:
@@ -76,7 +91,7 @@ def _tried(request: ResumeRequest, pool: RunPool, whole: Recorded, kill: Kill) -
                 f"the run that was to be stopped {when} {run.described} before, after {run.steps} steps",
                 f"the whole output is in {run.folder.stderr}",
             )
-        return _Resumed(request, pool, whole, killed).trial(kill.most)
+        return _ResumeTrial(request, pool, whole, killed).trial(kill.most)
     finally:
         for state in run.path.glob("kept.*"):
             remove(state)
@@ -113,7 +128,7 @@ def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None
 def need_repeat(whole: Recorded, again: Run) -> None:
     """Raise SamebitsError where two runs train differently; saved files may be torn, and are judged where loaded."""
     tracks = tracks_of(again.folder.recordings())
-    sides = [Side(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
+    sides = [RankPair(whole.tracks[rank], tracks[rank], Start(0)) for rank in whole.tracks.keys() & tracks.keys()]
     rows = [row for side in sides if (row := side.first_trained()) is not None]
     if rows:
         raise SamebitsError(
@@ -123,7 +138,7 @@ def need_repeat(whole: Recorded, again: Run) -> None:
         )
 
 
-class _Resumed:
+class _ResumeTrial:
     """A killed training, and the runs that resume from what it left, each given back one thing more.
 
     Attributes:
@@ -132,7 +147,7 @@ class _Resumed:
         refuted: states that were given back, and changed nothing.
     """
 
-    looked: Beside
+    best_comparison: ResumeComparison
 
     def __init__(self, request: ResumeRequest, pool: RunPool, whole: Recorded, killed: Recorded) -> None:
         self.request, self.pool, self.whole, self.killed = request, pool, whole, killed
@@ -147,21 +162,21 @@ class _Resumed:
         left = whole.steps - seen.last_save
         is_to_the_end = most is None and whole.is_whole
         self.last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
-        given = Restored(str(self.killed.run.path))
+        given = Restoration(str(self.killed.run.path))
         resumed = self._run(given)
         run = resumed.run
         after = max(stop.step for stop in seen.stops)
-        loaded = loads_of(seen, resumed.seen)
+        loaded = loaded_files(seen, resumed.seen)
         trial = Trial(self.request.signal, after, seen.torn, runs=(self.killed.run.id, run.id), loaded=loaded)
         trouble = self._why_not(run, trial)
         if trouble is not None:
             return replace(trial, error=trouble)
-        looked = laid_beside(whole, self.killed, resumed, given)
+        looked = compare_resumed(whole, self.killed, resumed, given)
         if looked is None:
             # The resumed run ended without an error and trained nothing: to it, the training was over.
-            trial = replace(trial, checkpoint=checkpoint_of(seen, *what_was_loaded(seen, resumed.seen)))
+            trial = replace(trial, checkpoint=checkpoint_of(seen, *loaded_checkpoint(seen, resumed.seen)))
             return _ended_too_early(trial, "takes no step at all", whole.steps - after - 1)
-        self.looked, self.lacks = looked, looked.lacks
+        self.best_comparison, self.lacks = looked, looked.lacks
         start = looked.sides[0].start
         if start.step > seen.most_done:
             raise SamebitsError(
@@ -186,7 +201,7 @@ class _Resumed:
 
     def _judged(self, trial: Trial, run: Run) -> Trial:
         """Compare every step; where one differs, find out why."""
-        whole, looked = self.whole, self.looked
+        whole, looked = self.whole, self.best_comparison
         first = looked.first
         if first is None:
             # Every step agrees, but the run may have ended too early; one that samebits ended did not.
@@ -198,18 +213,18 @@ class _Resumed:
         divergence = looked.divergence(first)
         if divergence.step > trial.killed_after:
             # The killed run has shown that the script repeats as far as the kill; one more run shows the later steps.
-            need_repeat(whole, self.pool.run(again_run(self.request, divergence.step)))
+            need_repeat(whole, self.pool.run(repeated_run(self.request, divergence.step)))
         missing, lacks = tuple(self.missing()), tuple(self.lacks)
         return replace(trial, divergence=divergence, missing=missing, runs=(*trial.runs, *self.runs), lacks=lacks)
 
     def _not_resumed(self) -> Missing:
         """Return the finding that the resumed run starts from the beginning."""
-        looked = self.looked
+        looked = self.best_comparison
         path = Path(looked.checkpoint.path).name if looked.is_loaded else ""
         saved_at = None if looked.is_loaded else min(self.request.saved_at, default=None)
         return not_resumed(looked.sides[0], path, Path(self.killed.seen.torn).name, saved_at)
 
-    def _run(self, restored: Restored, what: str = "") -> Recorded:
+    def _run(self, restored: Restoration, what: str = "") -> Recorded:
         spec = resumed_run(self.request, self.last, restored, what)
         return Recorded(self.pool.run(spec, command=self.request.again))
 
@@ -234,9 +249,13 @@ class _Resumed:
     def missing(self) -> list[Missing]:
         """Return the missing states, the first cause first."""
         causes: dict[State, Missing] = {}
-        while (first := self.looked.first) is not None:
-            suspects = suspected(*first, {one.a.rank: one for one in self.looked.sides})
-            torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if self.looked.is_aside and first[1] == 0 else []
+        while (first := self.best_comparison.first) is not None:
+            suspects = suspected(*first, {one.a.rank: one for one in self.best_comparison.sides})
+            torn = (
+                [Missing("snapshot", _ASIDE, first[0].a.rank)]
+                if self.best_comparison.is_aside and first[1] == 0
+                else []
+            )
             if {"position", "parameters"} & {one.state for one in suspects}:
                 # The older content of the checkpoint is right; its parameters were trained on while it was saved.
                 suspects = torn or suspects
@@ -253,7 +272,7 @@ class _Resumed:
     def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
         """Return the states that explain the first difference, confirmed by runs; empty where none is."""
         for suspect in said:
-            restored = self.looked.to_give_back(first, suspect)
+            restored = self.best_comparison.to_give_back(first, suspect)
             if restored is None:
                 continue
             if self._helps(restored, suspect.state, first):
@@ -262,20 +281,22 @@ class _Resumed:
             if suspect.state == "generators":
                 # The generators were already right at that moment: that they differ later has another cause.
                 self.refuted.add(suspect.state)
-        groups = likely(self.lacks, first[2].stream)
-        if self.looked.sides[0].b_fetched:
+        groups = states_by_likelihood(self.lacks, first[2].stream)
+        if self.best_comparison.sides[0].b_fetched:
             # A loader's generators are given back at the moment when it draws, as above.
             groups.pop("generators", None)
         return self._narrowed(first, groups, said)
 
     def _narrowed(self, first: First, groups: Mapping[State, list[Lacks]], said: Sequence[Missing]) -> list[Missing]:
         """Test each state by itself, the likeliest first, and then all of them together."""
-        before = self.looked
+        before = self.best_comparison
         tries = list(groups.items())
         # A buffer is of no use without its fill level.
-        tries += [("replay", held) for held in in_one_object(groups)]
+        tries += [("replay", held) for held in grouped_by_object(groups)]
         # A group may hold what the script resumes with, such as the loaded checkpoint: test its values one by one.
-        tries += [(state, [one]) for state, own in groups.items() if state in SEVERAL and len(own) > 1 for one in own]
+        tries += [
+            (state, [one]) for state, own in groups.items() if state in MULTI_VALUED and len(own) > 1 for one in own
+        ]
         for state, group in tries:
             if self._helps(self._with(group), state, first):
                 return [self._named(first, state, group, said, before)]
@@ -283,47 +304,50 @@ class _Resumed:
         if len(groups) > 1 and self._helps(self._with(all_lacks), "all that differs", first):
             # They help only together, so each of them is missing.
             self.lacks = []
-            return [Missing(state, told(group), group[0].rank, confirmed=True) for state, group in groups.items()]
+            return [
+                Missing(state, differences_clause(group), group[0].rank, confirmed=True)
+                for state, group in groups.items()
+            ]
         return []
 
     def _named(
-        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], before: Beside
+        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], before: ResumeComparison
     ) -> Missing:
         """Return the missing state, with the values that matter: they are found by halving the group."""
-        best = self.looked
-        while state in SEVERAL and len(group) > 1:
+        best = self.best_comparison
+        while state in MULTI_VALUED and len(group) > 1:
             for half in (group[: len(group) // 2], group[len(group) // 2 :]):
-                self.looked = before
+                self.best_comparison = before
                 if self._helps(self._with(half), state, first, best):
-                    best, group = self.looked, half
+                    best, group = self.best_comparison, half
                     break
             else:
                 break
-        self.looked = best
+        self.best_comparison = best
         self.lacks = [one for one in self.lacks if one not in group]
         # If the indices already say what is wrong with the data, the values given back say where that comes from.
         by_data = next((one for one in said if one.state in ("epoch", "order", "position", "rank-state")), None)
         if by_data is not None:
-            return replace(by_data, evidence=f"{by_data.evidence}; {told(group)}", confirmed=True)
-        return Missing(state, told(group), group[0].rank, confirmed=True)
+            return replace(by_data, evidence=f"{by_data.evidence}; {differences_clause(group)}", confirmed=True)
+        return Missing(state, differences_clause(group), group[0].rank, confirmed=True)
 
-    def _with(self, lacks: Sequence[Lacks]) -> Restored:
-        given = self.looked.given
+    def _with(self, lacks: Sequence[Lacks]) -> Restoration:
+        given = self.best_comparison.given
         return replace(given, slots=tuple(dict.fromkeys((*given.slots, *(one.path for one in lacks)))))
 
-    def _helps(self, restored: Restored, what: str, first: First, best: Beside | None = None) -> bool:
+    def _helps(self, restored: Restoration, what: str, first: First, best: ResumeComparison | None = None) -> bool:
         """Whether the run, given `restored`, agrees beyond `first` and as far as `best`; if so, it becomes `looked`."""
         if len(self.runs) >= MOST_TRIES:
             return False
         resumed = self._run(restored, what)
         self.runs.append(resumed.run.id)
-        looked = laid_beside(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
-        if looked is None or looked.sides[0].start.step != self.looked.sides[0].start.step:
+        looked = compare_resumed(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
+        if looked is None or looked.sides[0].start.step != self.best_comparison.sides[0].start.step:
             return False
         reached = position(looked.first)
         if reached <= position(first) or (best is not None and reached < position(best.first)):
             return False
-        self.looked = looked
+        self.best_comparison = looked
         return True
 
 

@@ -7,13 +7,13 @@ from typing import cast
 
 from samebits.base.printable import listed
 from samebits.comparison.locate import Divergence
-from samebits.resuming.tracks import Digests, Side, count_of
+from samebits.resuming.tracks import Digests, RankPair, count_of
 from samebits.resuming.verdict import Missing, State
 from samebits.runfolder.notes import BatchFetched, Lacks
 
 _GLOBAL = "the global RNG state differs at the end of that step"
 # At most this many things are reported with their values.
-MOST_TOLD = 3
+MOST_VALUES_SHOWN = 3
 
 # The stream that differs first → the states that may be missing, the likeliest first: they are tried in this order.
 _LIKELY: dict[str, tuple[State, ...]] = {
@@ -29,10 +29,10 @@ _LIKELY: dict[str, tuple[State, ...]] = {
 # A state that recordings show to be missing, and the evidence, as a clause.
 Shown = tuple[State, str]
 # States of which many values may differ; further runs find the values that matter.
-SEVERAL: frozenset[State] = frozenset(("counter", "carried", "replay"))
+MULTI_VALUED: frozenset[State] = frozenset(("counter", "carried", "replay"))
 
 
-def likely(lacks: Sequence[Lacks], stream: str) -> dict[State, list[Lacks]]:
+def states_by_likelihood(lacks: Sequence[Lacks], stream: str) -> dict[State, list[Lacks]]:
     """Return each state with its values that differ and can be given back, the likeliest state first."""
     groups: dict[State, list[Lacks]] = {}
     states = {lack.path: lack.state for lack in lacks}
@@ -47,16 +47,16 @@ def likely(lacks: Sequence[Lacks], stream: str) -> dict[State, list[Lacks]]:
     return dict(sorted(groups.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
-def in_one_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lacks]]:
+def grouped_by_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lacks]]:
     """Return the differing values of each object that holds several states, as a buffer's arrays and fill level."""
     by_object: dict[str, list[Lacks]] = {}
     for state, group in groups.items():
-        for lack in group if state in SEVERAL else ():
+        for lack in group if state in MULTI_VALUED else ():
             by_object.setdefault(lack.path.rpartition(".")[0], []).append(lack)
     return [held for name, held in by_object.items() if name and len({lack.state for lack in held}) > 1]
 
 
-def told(lacks: Sequence[Lacks]) -> str:
+def differences_clause(lacks: Sequence[Lacks]) -> str:
     """Return the values that differ, as a clause.
 
     >>> told([Lacks("trainer.best", "counter", "0.9", "inf")])
@@ -64,7 +64,7 @@ def told(lacks: Sequence[Lacks]) -> str:
     """
     of_rank = [one for one in lacks if one.rank == lacks[0].rank]
     # A value too long to print is described by its length, which may be the same on both sides.
-    valued = [one for one in of_rank if one.then != one.now][:MOST_TOLD]
+    valued = [one for one in of_rank if one.then != one.now][:MOST_VALUES_SHOWN]
     if not valued:
         return f"{listed([one.path for one in of_rank])} {'are' if len(of_rank) > 1 else 'is'} not as at the save"
     return "; ".join(
@@ -73,7 +73,7 @@ def told(lacks: Sequence[Lacks]) -> str:
     )
 
 
-def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None) -> Missing:
+def not_resumed(side: RankPair, loaded: str, torn: str = "", told: int | None = None) -> Missing:
     """Return the finding that the resumed run starts from the beginning.
 
     Args:
@@ -92,12 +92,12 @@ def not_resumed(side: Side, loaded: str, torn: str = "", told: int | None = None
     return Missing("not-resumed", evidence, side.a.rank)
 
 
-def suspected(side: Side, row: int, difference: Divergence, sides: Mapping[int, Side]) -> list[Missing]:
+def suspected(side: RankPair, row: int, difference: Divergence, sides: Mapping[int, RankPair]) -> list[Missing]:
     """Return the states that the recordings show to be missing on a rank, from its first difference."""
     return [Missing(state, evidence, side.a.rank) for state, evidence in _shown(side, row, difference.stream, sides)]
 
 
-def _shown(side: Side, row: int, stream: str, sides: Mapping[int, Side]) -> Sequence[Shown]:
+def _shown(side: RankPair, row: int, stream: str, sides: Mapping[int, RankPair]) -> Sequence[Shown]:
     swapped = next(_of_another_rank(side, row, sides), None)
     if swapped is not None:
         return [swapped]
@@ -105,7 +105,7 @@ def _shown(side: Side, row: int, stream: str, sides: Mapping[int, Side]) -> Sequ
         return [_parameters(side)]
     if stream == "batch" and (data := [*_data(side, row)]):
         return data
-    a, b = side.pair(row)
+    a, b = side.comparable_streams(row)
     losses = count_of(a.get("loss", {})), count_of(b.get("loss", {}))
     if losses[0] != losses[1]:
         return [("accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run")]
@@ -119,14 +119,14 @@ def _shown(side: Side, row: int, stream: str, sides: Mapping[int, Side]) -> Sequ
     return []
 
 
-def _parameters(side: Side) -> Shown:
+def _parameters(side: RankPair) -> Shown:
     begun, last = side.b.column(0, "init"), side.a.parameters_after(side.start.step)
     wrong = [name for name, digest in last.items() if name in begun and begun[name] != digest]
     which = f"{listed(wrong)} {'differs' if len(wrong) == 1 else 'differ'}" if wrong else "the parameters differ"
     return "parameters", f"{which} before the first resumed step, though {side.start.step} steps were saved"
 
 
-def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterator[Shown]:
+def _of_another_rank(side: RankPair, row: int, sides: Mapping[int, RankPair]) -> Iterator[Shown]:
     """Yield `rank-state` where a rank gets another rank's data or random numbers: it was given that rank's state."""
     rank, step = side.a.rank, side.step(row)
     for stream, verb in (("batch", "gets the data"), ("rng", "draws the random numbers")):
@@ -136,8 +136,8 @@ def _of_another_rank(side: Side, row: int, sides: Mapping[int, Side]) -> Iterato
                 yield "rank-state", f"rank {rank} {verb} that rank {other_rank} should get at step {step}"
 
 
-def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:
-    a, b = (one.get(stream, {}) for one in side.pair(row))
+def _compared(side: RankPair, row: int, stream: str) -> tuple[Digests, Digests]:
+    a, b = (one.get(stream, {}) for one in side.comparable_streams(row))
     common = a.keys() & b.keys()
     return {name: a[name] for name in common}, {name: b[name] for name in common}
 
@@ -145,7 +145,7 @@ def _compared(side: Side, row: int, stream: str) -> tuple[Digests, Digests]:
 # ---- by the data -----------------------------------------------------------------------------------------------------
 
 
-def _data(side: Side, row: int) -> Iterator[Shown]:
+def _data(side: RankPair, row: int) -> Iterator[Shown]:
     step = side.step(row)
     indexed = [(x, y) for x, y in zip(*side.fetched(row), strict=False) if x.indices and y.indices]
     differing = next(((x, y) for x, y in indexed if x.indices != y.indices), None)
@@ -189,7 +189,7 @@ def _again(elsewhere: int, step: int) -> str:
     return f"those of {which} are skipped"
 
 
-def _unindexed(side: Side, row: int) -> Iterator[Shown]:
+def _unindexed(side: RankPair, row: int) -> Iterator[Shown]:
     """Explain batches without known indices: those of an iterable dataset, or drawn by the script itself."""
     step = side.step(row)
     expected, actual = _compared(side, row, "batch")
@@ -204,13 +204,13 @@ def _unindexed(side: Side, row: int) -> Iterator[Shown]:
         yield "position", f"gets the data of step {nearest}: {_again(nearest, step)}"
 
 
-def wrong_generators(side: Side, row: int) -> list[str]:
+def wrong_generators(side: RankPair, row: int) -> list[str]:
     """Return the names of the global generators whose states differ at the end of a step."""
     a, b = _compared(side, row, "rng")
     return [name for name, digest in a.items() if b[name] != digest]
 
 
-def _generators_as(side: Side, row: int, step: int) -> bool:
+def _generators_as(side: RankPair, row: int, step: int) -> bool:
     """Whether a wrong generator has the state after a resumed step that it had after another step, `step`."""
     wrong, now, then = wrong_generators(side, row), side.b.column(row, "rng"), side.a.column(step, "rng")
     return any(now[name] == then.get(name) for name in wrong)

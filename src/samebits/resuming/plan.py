@@ -11,8 +11,8 @@ from samebits.base.seeds import derive
 from samebits.checking import plan as checks
 from samebits.checking.plan import LOOK_STEPS
 from samebits.launch.command import Command
-from samebits.resuming.seen import SavedIn
-from samebits.runfolder.spec import Restored, ResumeSpec, RunSpec, StopSignal
+from samebits.resuming.training_notes import SavePlace
+from samebits.runfolder.spec import Restoration, ResumeSpec, RunSpec, StopSignal
 
 # How many steps the first run takes after the first save, and how many steps after a save a run is killed.
 STEPS_AFTER_SAVE, STEPS_BEFORE_KILL = 10, 3
@@ -73,12 +73,12 @@ def uninterrupted_run(request: ResumeRequest) -> RunSpec:
     return replace(looks, role="uninterrupted", resume=resume)
 
 
-def again_run(request: ResumeRequest, last: int) -> RunSpec:
+def repeated_run(request: ResumeRequest, last: int) -> RunSpec:
     """Return the uninterrupted run once more, up to a step: it shows whether the script repeats."""
     return replace(request.pinned, role="uninterrupted again", stop_after=last, resume=ResumeSpec())
 
 
-def killed_run(request: ResumeRequest, kill: Kill, follow: str) -> RunSpec:
+def killed_run(request: ResumeRequest, kill: KillPoint, follow: str) -> RunSpec:
     """Return the run that is killed; it ends early if it diverges from the uninterrupted run in `follow`."""
     spec = ResumeSpec(
         stop_after=None if request.during_save else kill.after,
@@ -90,14 +90,14 @@ def killed_run(request: ResumeRequest, kill: Kill, follow: str) -> RunSpec:
     return replace(request.pinned, role="killed", follow=follow, resume=spec, keeps=True)
 
 
-def resumed_run(request: ResumeRequest, last_row: int | None, restored: Restored, given: str = "") -> RunSpec:
+def resumed_run(request: ResumeRequest, last_row: int | None, restored: Restoration, given: str = "") -> RunSpec:
     """Return the run that resumes, up to a row or to its end; `given` names what it is given back, if anything."""
     role, spec = f"resumed, {given} given back" if given else "resumed", ResumeSpec(restored=restored)
     return replace(request.pinned, role=role, stop_after=last_row, resume=spec, begins="left")
 
 
 @dataclass(frozen=True)
-class Kill:
+class KillPoint:
     """The place at which a run is killed.
 
     Attributes:
@@ -113,23 +113,23 @@ class Kill:
     most: int | None = None
 
 
-def kills(request: ResumeRequest, saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
+def kills(request: ResumeRequest, saves: Mapping[int, SavePlace], steps: int) -> list[KillPoint]:
     """Choose where to kill a run of `steps` steps; `saves` has the place of each save by how many steps were done."""
     saved_at = sorted(saves)
     if request.during_save:
         # The first save stays whole, so that there is one to go back to.
         torn = saved_at[1] if len(saved_at) > 1 else saved_at[0]
-        return [Kill(torn - 1, saved_at[0], torn)]
+        return [KillPoint(torn - 1, saved_at[0], torn)]
     if not (request.at or request.kills):
         return _chosen(saves, steps)
     possible = range(saved_at[0], steps - 1)
     generator = random.Random(derive(request.seed, "kills"))
     at = request.at or sorted(generator.sample(possible, min(request.kills, len(possible))))
     # A save after `step` + 1 steps comes too late: the kill comes at the end of that step.
-    return [Kill(step, max((one for one in saved_at if one <= step), default=0)) for step in at]
+    return [KillPoint(step, max((one for one in saved_at if one <= step), default=0)) for step in at]
 
 
-def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
+def _chosen(saves: Mapping[int, SavePlace], steps: int) -> list[KillPoint]:
     """Choose kills a few steps after an early save and a late one, and after one that leaves files of different steps.
 
     Of the early and the late save, one lies within an epoch and one at an epoch's end, where both kinds are seen.
@@ -153,8 +153,8 @@ def _chosen(saves: Mapping[int, SavedIn], steps: int) -> list[Kill]:
     return chosen if steps + lengths <= MOST_LENGTHS * steps else [chosen[0], chosen[-1]]
 
 
-def _after(saves: Mapping[int, SavedIn], one: int, steps: int) -> Kill:
+def _after(saves: Mapping[int, SavePlace], one: int, steps: int) -> KillPoint:
     """Return the kill some steps after a save, and before the next save."""
     following = min((other for other in saves if other > one), default=steps)
     after = min(one + STEPS_BEFORE_KILL, following, steps - 1) - 1
-    return Kill(max(after, one), one, most=max(STEPS_AFTER_SAVE, following - one + 2))
+    return KillPoint(max(after, one), one, most=max(STEPS_AFTER_SAVE, following - one + 2))

@@ -27,7 +27,7 @@ _STATE = re.compile(r"^\d+\.state\.")
 MOST_TURNS = 64
 
 
-class Track:
+class RankTrack:
     """The recording of one rank; complete if the rank's process ended by itself."""
 
     def __init__(self, recording: Recording) -> None:
@@ -64,11 +64,11 @@ class Track:
         return found
 
 
-def tracks_of(recordings: Iterable[Recording]) -> dict[int, Track]:
+def tracks_of(recordings: Iterable[Recording]) -> dict[int, RankTrack]:
     """Return each rank's track: the first recording that has a step."""
     last_first = sorted(recordings, key=lambda one: (one.rank, one.sequence), reverse=True)
     recordings_by_rank = {one.rank: one for one in last_first if one.steps}
-    return {rank: Track(recordings_by_rank[rank]) for rank in sorted(recordings_by_rank)}
+    return {rank: RankTrack(recordings_by_rank[rank]) for rank in sorted(recordings_by_rank)}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Start:
     is_renamed: bool = False
 
 
-def start_of(a: Track, b: Track, loaded: int | None, last: int) -> Start:
+def start_of(a: RankTrack, b: RankTrack, loaded: int | None, last: int) -> Start:
     """Find the step, at most `last`, at which the resumed run `b` starts: there `a`, uninterrupted, has its parameters.
 
     `loaded`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none.
@@ -146,7 +146,7 @@ def _same(a: Digests, b: Digests) -> bool:
 
 
 @dataclass(frozen=True)
-class Side:
+class RankPair:
     """One rank of the uninterrupted run `a` and of the resumed run `b`, each with its batches.
 
     Attributes:
@@ -154,8 +154,8 @@ class Side:
         steady: the names of values saved next to tensors that were equal before any interruption: they are no times.
     """
 
-    a: Track
-    b: Track
+    a: RankTrack
+    b: RankTrack
     start: Start
     counts: Mapping[str, int] = field(default_factory=dict)
     a_fetched: Sequence[BatchFetched] = ()
@@ -171,7 +171,7 @@ class Side:
         """Return the step of the uninterrupted run that a row of the resumed run is compared with."""
         return self.start.step + row
 
-    def pair(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:
+    def comparable_streams(self, row: int) -> tuple[dict[str, Digests], dict[str, Digests]]:
         """Return what is compared of one step of each run; of the first step, only what comes after the save."""
         a, b = both = self.a.row(self.step(row)), self.b.row(row)
         for one in both:
@@ -207,7 +207,7 @@ class Side:
         is_plain = row > 0 and not self.start.is_renamed
         if is_plain and all(raw[0].get(stream) == raw[1].get(stream) for stream in (*COMPARED, "saved")):
             return iter(())
-        a, b = self.pair(row)
+        a, b = self.comparable_streams(row)
         streams = (stream for stream in COMPARED if stream not in ("init", "end"))
         divergences = (self._difference(row, stream, a.get(stream, {}), b.get(stream, {})) for stream in streams)
         return (one for one in divergences if one is not None)
@@ -252,10 +252,10 @@ class Side:
         return a, b
 
 
-First = tuple[Side, int, Divergence]
+First = tuple[RankPair, int, Divergence]
 
 
-def earliest_difference(sides: Sequence[Side]) -> First | None:
+def earliest_difference(sides: Sequence[RankPair]) -> First | None:
     """Return the earliest difference of all ranks."""
     differences = [(side, *first) for side in sides if (first := side.first()) is not None]
     return min(differences, key=lambda one: (*position(one), one[2].rank), default=None)

@@ -8,7 +8,7 @@ from array import array
 
 import torch
 
-from samebits.accelerators.devices import modules, wake
+from samebits.accelerators.devices import initialize_device, modules
 from samebits.bits.digest.unseen import unobserved
 from samebits.bits.raw import memory, raw_digest
 from samebits.rng.handles import process_generators
@@ -39,7 +39,7 @@ def default_generator(device: torch.device) -> torch.Generator | None:
     if module is None:
         return None
     # The very first operation on the device may be a draw.
-    wake(module)
+    initialize_device(module)
     index = module.current_device() if device.index is None else device.index
     generator: torch.Generator = module.default_generators[index]
     return generator

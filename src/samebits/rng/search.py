@@ -48,7 +48,7 @@ def find_generators(*roots: tuple[str, object], beside: Iterable[object] = ()) -
     return _Search(beside).run(roots)
 
 
-def is_keyable(generator: object) -> bool:
+def is_seedable(generator: object) -> bool:
     """Whether a generator can be seeded; the operating system's cannot."""
     return not isinstance(generator, random.SystemRandom)
 
@@ -78,7 +78,7 @@ class _Search:
     def run(self, roots: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         """Return everything that is found from the roots."""
         for path, reached in roots:
-            self.meet(path, reached)
+            self.note_or_queue(path, reached)
         while self.objects or self.containers:
             if len(self.known) > OBJECTS_LOOKED_AT:
                 warnings.warn(
@@ -90,10 +90,10 @@ class _Search:
             path, reached = self.objects.popleft() if self.objects else self.containers.popleft()
             for step, inner in self.inside(reached):
                 if id(inner) not in self.known:
-                    self.meet(path + step, inner)
+                    self.note_or_queue(path + step, inner)
         return list(self.found.items())
 
-    def meet(self, path: str, one: object) -> None:
+    def note_or_queue(self, path: str, one: object) -> None:
         """Note a generator, or queue an object that is to be searched later."""
         # Not isinstance, which asks the object for its class: a proxy of a deleted object would raise.
         kind = type(one)

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from samebits.accelerators.devices import modules, wake
+from samebits.accelerators.devices import initialize_device, modules
 from samebits.rng.handles import handle_of, process_generators
 from samebits.rng.packing import bytes_of, leaves, pack, unpack
-from samebits.rng.search import find_generators, is_keyable
+from samebits.rng.search import find_generators, is_seedable
 
 
 class UnfitStateError(ValueError):
@@ -34,7 +34,7 @@ def every_generator(*roots: tuple[str, object], beside: tuple[object, ...] = ())
     if "numpy" in of_process:
         held_globals.append(of_process["numpy"].mtrand._rand)
     held = find_generators(*roots, beside=(*held_globals, *beside))
-    return of_process | {way: generator for way, generator in held if is_keyable(generator)}
+    return of_process | {way: generator for way, generator in held if is_seedable(generator)}
 
 
 def wake_owner(name: str) -> None:
@@ -43,7 +43,7 @@ def wake_owner(name: str) -> None:
     if name == "numpy":
         import numpy.random  # noqa: F401
     elif kind in (by_kind := modules()) and by_kind[kind].is_available():
-        wake(by_kind[kind])
+        initialize_device(by_kind[kind])
 
 
 def packed_state(generator: object) -> dict[str, Any]:

@@ -65,12 +65,12 @@ class Environment:
 
 
 # Fields that are only reported; all others can change bits.
-IDLE = ("cores", "system")
+REPORTED_ONLY = ("cores", "system")
 ALL = tuple(field.name for field in fields(Environment))
-DECISIVE = tuple(name for name in ALL if name not in IDLE)
+DECISIVE = tuple(name for name in ALL if name not in REPORTED_ONLY)
 
 
-def together(environments: Iterable[Environment]) -> Environment:
+def merge_environments(environments: Iterable[Environment]) -> Environment:
     """Merge the environments of all processes of a run into one; where they differ, a field lists all values."""
     each = list(environments)
     return Environment(**{name: ", ".join(sorted({getattr(own, name) for own in each} - {""})) for name in ALL})

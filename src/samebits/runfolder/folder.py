@@ -194,13 +194,13 @@ def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]
 
     The newest `kept` stay, and so do those still being written, those not old enough, and those with other names.
     """
-    folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_age)
+    folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_modified_at)
     done = [path for path in folders if not is_busy(path)]
     latest = time.time() - older_than_days * 86_400
-    return [path for path in done[: max(0, len(folders) - kept)] if _age(path) <= latest]
+    return [path for path in done[: max(0, len(folders) - kept)] if _modified_at(path) <= latest]
 
 
-def _age(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:  # another samebits has just dropped the folder
@@ -212,7 +212,7 @@ def mark_busy(home: Path) -> None:
     write_whole(home / BUSY, f"{os.getpid()} {platform.node()}")
 
 
-def mark_done(home: Path) -> None:
+def unmark_busy(home: Path) -> None:
     """Remove the mark of `mark_busy`: the folder may be dropped when it is among the oldest."""
     with contextlib.suppress(OSError):
         (home / BUSY).unlink()
@@ -249,7 +249,7 @@ def open_run(path: Path) -> RunFolder:
 def newest_in(path: Path) -> Path:
     """Return the newest check, measurement or run in `path` if it holds any, as `.samebits` does; else `path`."""
     if done := [child for child in _done_in(path) if (child / ANSWER).is_file() or _is_one_run(child)]:
-        return max(done, key=_age)
+        return max(done, key=_modified_at)
     if path == Path(HOME):
         raise RecordingError(f"nothing was checked here yet: {HOME}/ holds no runs", "first: samebits check train.py")
     return path
@@ -259,7 +259,7 @@ def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
     """Return the last two recorded runs that belong to no check or measurement, the older one first."""
     runs = [home for home in _done_in(path) if not (home / ANSWER).exists() and _is_one_run(home)]
     # A command that could not be started, or that ran unrecorded, left no recording.
-    recorded = sorted((home for home in runs if next(home.rglob("recording*.sqlite"), None)), key=_age)
+    recorded = sorted((home for home in runs if next(home.rglob("recording*.sqlite"), None)), key=_modified_at)
     if len(recorded) < 2:
         raise RecordingError(
             f"{path} holds {len(recorded)} recorded runs, and two are compared", "first: samebits run train.py"

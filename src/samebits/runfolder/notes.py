@@ -19,12 +19,12 @@ from typing import ClassVar, TypeVar
 
 from samebits.base.printable import listed
 from samebits.base.records import from_data, to_data
+from samebits.base.run_numbers import without_run_number
 from samebits.base.sites import Site
-from samebits.base.versions import without_version
 from samebits.factors.context import Witness
 from samebits.factors.seed_calls import SeedCall
-from samebits.runfolder.environment import Environment, together
-from samebits.runfolder.reading import MOST_TEXT_BYTES, parsed, read_bytes, safe_files
+from samebits.runfolder.environment import Environment, merge_environments
+from samebits.runfolder.reading import MOST_TEXT_BYTES, parse_json, read_bytes, safe_files
 
 MOST_NAMED = 8
 _NOTES: dict[str, type[Note]] = {}
@@ -174,10 +174,10 @@ class Unseen(Note, note="unseen"):
     @classmethod
     def written(cls, files: Sequence[str]) -> Unseen:
         """Return the note for files that were written, in words that are the same in every run."""
-        shown = listed(list(dict.fromkeys(map(without_version, files))), MOST_NAMED, "file")
+        shown = listed(list(dict.fromkeys(map(without_run_number, files))), MOST_NAMED, "file")
         return cls(f"what was written to {shown}: compare it yourself", files=tuple(files))
 
-    def beside(self, compared: Collection[str], start: str) -> Unseen | None:
+    def without_files(self, compared: Collection[str], start: str) -> Unseen | None:
         """Return this note without the files that were compared (absolute paths); None where no file is left."""
         files = [name for name in self.files if os.path.normpath(os.path.join(start, name)) not in compared]
         if len(files) == len(self.files):
@@ -234,7 +234,7 @@ class Replaced(Note, note="replaced"):
     site: Site | None = None
 
     @classmethod
-    def told(cls, folder: Path) -> str:
+    def summary_of(cls, folder: Path) -> str:
         """List all replacements of a run in one line: operation, its line if known, number of calls; empty for none."""
         calls: dict[tuple[str, str], int] = {}
         for note in read_notes(folder, Replaced):
@@ -307,7 +307,7 @@ class OpDiverged(Note, note="op_diverged"):
 
 
 @dataclass(frozen=True)
-class _OfCheckpoint:
+class _CheckpointNote:
     """The fields of a note about a file that is saved or loaded, in a run whose checkpoints are watched.
 
     Attributes:
@@ -325,7 +325,7 @@ class _OfCheckpoint:
 
 
 @dataclass(frozen=True)
-class Saved(_OfCheckpoint, Note, note="saved"):
+class Saved(_CheckpointNote, Note, note="saved"):
     """Something was saved to a file.
 
     Attributes:
@@ -338,7 +338,7 @@ class Saved(_OfCheckpoint, Note, note="saved"):
 
 
 @dataclass(frozen=True)
-class Loaded(_OfCheckpoint, Note, note="loaded"):
+class Loaded(_CheckpointNote, Note, note="loaded"):
     """Something was loaded from a file."""
 
 
@@ -449,7 +449,7 @@ def read_notes(folder: Path, kind: type[AnyNote]) -> Iterator[AnyNote]:
 
 def noted_environment(folder: Path) -> Environment:
     """Return the environment in which the processes of a run computed; unknown where none finished a step."""
-    return together(note.environment for note in read_notes(folder, ComputedIn))
+    return merge_environments(note.environment for note in read_notes(folder, ComputedIn))
 
 
 def read_processes(folder: Path) -> Iterator[list[Note]]:
@@ -466,7 +466,7 @@ def _noted(line: bytes) -> Note | None:
     """
     content = None
     with suppress(ValueError):
-        content = parsed(line)
+        content = parse_json(line)
     name = content.get("note") if isinstance(content, dict) else None
     kind = _NOTES.get(str(name))
     try:

@@ -22,7 +22,7 @@ from typing import Literal
 from samebits.base.errors import RecordingError
 from samebits.base.records import from_data
 from samebits.base.sites import Site
-from samebits.runfolder.reading import parsed, read_json
+from samebits.runfolder.reading import parse_json, read_json
 from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
@@ -194,7 +194,7 @@ class OpRow:
         return dict(zip(self.kind.outs, self.evidence[len(self.kind.ins) :], strict=False))
 
 
-class OpSheet:
+class OpBuffer:
     """A buffer for operations that are not on disk yet."""
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class OpSheet:
         self._close(self.step, self.index)
         return True
 
-    def begin_at(self, step: int) -> None:
+    def start_step(self, step: int) -> None:
         """Start a step: the next operation belongs to it."""
         self._close(step, 0)
 
@@ -261,11 +261,11 @@ class Ops:
         self._recording = recording
         self._kinds: dict[int, OpKind] = {}
         # How many chunks there are; they are numbered in the order of time, without gaps.
-        self.chunks = int(recording.one("SELECT COUNT(*) FROM ops")[0])
+        self.chunks = int(recording.first_row("SELECT COUNT(*) FROM ops")[0])
 
     def root(self, chunk: int) -> bytes:
         """Return the chained digest of everything up to and including a chunk."""
-        return bytes(self._recording.one("SELECT CAST(root AS BLOB) FROM ops WHERE chunk=?", chunk + 1)[0] or b"")
+        return bytes(self._recording.first_row("SELECT CAST(root AS BLOB) FROM ops WHERE chunk=?", chunk + 1)[0] or b"")
 
     def rows(self, chunk: int = 0) -> Iterator[OpRow]:
         """The operations from the beginning of a chunk on, in the order of time."""
@@ -276,7 +276,7 @@ class Ops:
 
     def _unpacked(self, chunk: int) -> Iterator[OpRow]:
         query = "SELECT step, first, count, CAST(packed AS BLOB) FROM ops WHERE chunk=?"
-        *numbers, packed = self._recording.one(query, chunk + 1)
+        *numbers, packed = self._recording.first_row(query, chunk + 1)
         step, first, count = map(int, numbers)
         ids, evidence = array("I", packed[: 4 * count]), array("Q", packed[4 * count :])
         start = 0
@@ -288,8 +288,8 @@ class Ops:
 
     def _kind(self, number: int) -> OpKind:
         if number not in self._kinds:
-            (text,) = self._recording.one("SELECT content FROM op_kinds WHERE id=?", number)
-            self._kinds[number] = from_data(OpKind, parsed(text))
+            (text,) = self._recording.first_row("SELECT content FROM op_kinds WHERE id=?", number)
+            self._kinds[number] = from_data(OpKind, parse_json(text))
         return self._kinds[number]
 
 
@@ -298,7 +298,7 @@ def operands_name(rank: int, step: int, index: int) -> str:
     return f"rank{rank}.step{step}.op{index}"
 
 
-def place_in(path: Path) -> tuple[int, int, int]:
+def operation_key(path: Path) -> tuple[int, int, int]:
     """Return rank, step and index of an operation from the name of a file with its operands."""
     match = re.fullmatch(r"rank(\d+)\.step(\d+)\.op(\d+)\.\w+", path.name)
     if match is None:

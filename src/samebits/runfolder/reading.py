@@ -38,10 +38,10 @@ def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
 
 def read_json(path: Path, folder: Path) -> object:
     """Return the JSON document in a file of a folder; ValueError where it is not JSON, else as `read_bytes`."""
-    return parsed(read_bytes(path, folder, MOST_TEXT_BYTES))
+    return parse_json(read_bytes(path, folder, MOST_TEXT_BYTES))
 
 
-def parsed(text: str | bytes) -> object:
+def parse_json(text: str | bytes) -> object:
     """Parse a JSON document; ValueError where it is not JSON, or is nested too deep."""
     try:
         return json.loads(text)

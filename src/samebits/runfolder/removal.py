@@ -31,7 +31,7 @@ def is_own(folder: Path) -> bool:
 def remove(path: str | os.PathLike[str]) -> None:
     """Delete a file or a folder of ours; what cannot be deleted stays, and links are deleted without their targets."""
     target = Path(os.path.abspath(path))
-    if not any(is_own(folder) for folder in (target, *target.parents)) or not _is_straight(target):
+    if not any(is_own(folder) for folder in (target, *target.parents)) or not _stays_inside(target):
         raise StorageError(f"{target} was not made by samebits, so it is not removed", "please report this")
     if target.is_symlink() or target.is_file():
         with suppress(OSError):
@@ -40,7 +40,7 @@ def remove(path: str | os.PathLike[str]) -> None:
         shutil.rmtree(target, onerror=_make_writable)
 
 
-def _is_straight(own: Path) -> bool:
+def _stays_inside(own: Path) -> bool:
     """Whether the path from our own folder to the file passes no link that leads out of the folder."""
     home = next(folder for folder in (*reversed(own.parents), own) if is_own(folder))
     return own == home or Path(os.path.realpath(own.parent)).is_relative_to(os.path.realpath(home))

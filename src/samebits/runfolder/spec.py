@@ -56,7 +56,7 @@ class OpWindow:
 
 
 @dataclass(frozen=True)
-class Restored:
+class Restoration:
     """The kept state that a resumed run is compared with, and which of it is restored to see whether that was missing.
 
     Attributes:
@@ -95,7 +95,7 @@ class ResumeSpec:
     signal: StopSignal = "KILL"
     torn_save: int | None = None
     keep_at: int | None = None
-    restored: Restored | None = None
+    restored: Restoration | None = None
     saved_at: tuple[int, ...] = ()
 
 

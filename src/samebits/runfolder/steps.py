@@ -32,7 +32,7 @@ from urllib.parse import quote
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.base.records import from_data
 from samebits.runfolder.lane_ids import LaneId
-from samebits.runfolder.reading import parsed, read_bytes, safe_path
+from samebits.runfolder.reading import parse_json, read_bytes, safe_path
 
 SCHEMA = 2
 # The streams by which two runs are compared, in the order in which one follows from another. The other streams only
@@ -51,8 +51,8 @@ class StreamKind(NamedTuple):
         is_numbered: whether its entries have numbers for names.
     """
 
-    one: str = ""
-    all: str = ""
+    step_name: str = ""
+    plural_name: str = ""
     is_trained: bool = False
     is_numbered: bool = False
 
@@ -244,7 +244,7 @@ class Recording:
             self._db = sqlite3.connect(_address(path), uri=True, isolation_level=None, check_same_thread=False)
             meta = self._meta()
             self.rank, self.sequence, self.digest = int(meta["rank"]), int(meta["sequence"]), meta["digest"]
-            order = from_data(tuple[tuple[int, int], ...], parsed(meta["order"]))
+            order = from_data(tuple[tuple[int, int], ...], parse_json(meta["order"]))
             self.lane_id = LaneId(order, meta["process"], meta["thread"], int(meta["training"]))
             self.complete = meta["complete"] == "1"
             self._present = meta.get("streams", "").split()
@@ -268,12 +268,12 @@ class Recording:
 
     def __len__(self) -> int:
         """Return the number of rows: steps, and the end where there is one."""
-        return int(self.one("SELECT COUNT(*) FROM steps")[0])
+        return int(self.first_row("SELECT COUNT(*) FROM steps")[0])
 
     @property
     def steps(self) -> int:
         """The number of steps, without the row of the end."""
-        return int(self.one("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
+        return int(self.first_row("SELECT COUNT(*) FROM steps WHERE kind='step'")[0])
 
     def streams(self) -> tuple[str, ...]:
         """Return the compared streams that the recording holds, in the order of `COMPARED`."""
@@ -290,12 +290,12 @@ class Recording:
 
     def kind(self, step: int) -> str:
         """Return the kind of a row, `step` or `end`."""
-        return str(self.one("SELECT kind FROM steps WHERE step=?", step)[0])
+        return str(self.first_row("SELECT kind FROM steps WHERE step=?", step)[0])
 
     def columns(self, step: int) -> dict[str, Column]:
         """Return every stream of one step."""
         with self.damage_described():
-            return dict(self._unpacked(self.one("SELECT CAST(streams AS BLOB) FROM steps WHERE step=?", step)[0]))
+            return dict(self._unpacked(self.first_row("SELECT CAST(streams AS BLOB) FROM steps WHERE step=?", step)[0]))
 
     def assert_sound(self, step: int) -> None:
         """Raise RecordingError if a row is not as it was written: no verdict may rest on a damaged row."""
@@ -314,7 +314,7 @@ class Recording:
         with self.damage_described():
             return self._db.execute(statement, values).fetchall()
 
-    def one(self, statement: str, *values: object) -> tuple[Any, ...]:
+    def first_row(self, statement: str, *values: object) -> tuple[Any, ...]:
         """Return the first row that a statement selects; RecordingError where there is none."""
         with self.damage_described():
             return self.query(statement, *values)[0]
@@ -349,8 +349,8 @@ class Recording:
 
     def _names(self, layout: int) -> Names:
         if layout not in self._layouts:
-            (names,) = self.one("SELECT names FROM layouts WHERE id=?", layout)
-            self._layouts[layout] = from_data(tuple[str, ...], parsed(names))
+            (names,) = self.first_row("SELECT names FROM layouts WHERE id=?", layout)
+            self._layouts[layout] = from_data(tuple[str, ...], parse_json(names))
         return self._layouts[layout]
 
 

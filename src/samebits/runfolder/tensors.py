@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from samebits.base.errors import RecordingError
 from samebits.base.records import from_data
-from samebits.runfolder.reading import parsed, read_bytes, safe_files
+from samebits.runfolder.reading import parse_json, read_bytes, safe_files
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ _METADATA, _OURS = "__metadata__", "samebits"
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTensor:
     """One tensor as bytes.
 
     Attributes:
@@ -136,16 +136,16 @@ def _bytes_of(dense: torch.Tensor) -> bytes:
     return ctypes.string_at(dense.data_ptr(), dense.numel() * dense.itemsize) if dense.numel() else b""
 
 
-def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept]:
+def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, KeptTensor]:
     """Read the tensors kept for one stream of one step; empty when none were."""
-    tensors: dict[str, Kept] = {}
+    tensors: dict[str, KeptTensor] = {}
     pattern = file_name(rank, step, stream).replace(".0.", ".*.")
     for path in sorted(safe_files(folder, f"values/{pattern}")):
         tensors |= read_tensors(path, folder)
     return tensors
 
 
-def read_tensors(path: Path, folder: Path | None = None) -> dict[str, Kept]:
+def read_tensors(path: Path, folder: Path | None = None) -> dict[str, KeptTensor]:
     """Read all tensors of a file in `folder`, by default the file's own; RecordingError where the file is damaged."""
     raw = read_bytes(path, folder or path.parent)
     try:
@@ -154,15 +154,17 @@ def read_tensors(path: Path, folder: Path | None = None) -> dict[str, Kept]:
         raise RecordingError(f"{path} is damaged: {error}", "was it edited?") from error
 
 
-def _decoded(raw: bytes) -> Iterator[tuple[str, Kept]]:
+def _decoded(raw: bytes) -> Iterator[tuple[str, KeptTensor]]:
     (length,) = _LENGTH.unpack_from(raw)
     at = start = _LENGTH.size + length
-    head = cast("dict[str, Any]", parsed(raw[_LENGTH.size : start]))
-    bare = cast("dict[str, Any]", parsed(head.pop(_METADATA, {}).get(_OURS, "{}")))
+    head = cast("dict[str, Any]", parse_json(raw[_LENGTH.size : start]))
+    bare = cast("dict[str, Any]", parse_json(head.pop(_METADATA, {}).get(_OURS, "{}")))
     for name, entry in head.items():
         begin, end = entry["data_offsets"]
         form = bare.get(name, {"dtype": _NAMES.get(entry["dtype"], entry["dtype"]), "shape": entry["shape"]})
-        kept = Kept(str(form["dtype"]), from_data(tuple[int, ...], form["shape"]), raw[start + begin : start + end])
+        kept = KeptTensor(
+            str(form["dtype"]), from_data(tuple[int, ...], form["shape"]), raw[start + begin : start + end]
+        )
         if start + begin != at or end - begin != len(kept.raw) or not kept.is_whole:
             raise ValueError(f"{name} is not where the header says")
         at += len(kept.raw)

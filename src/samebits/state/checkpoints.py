@@ -58,11 +58,11 @@ class CheckpointFolder:
 
     def save(self, step: int, make_state: Callable[[], object], keep: int) -> Path:
         """Write a checkpoint and remove all but the last `keep`; raise StorageError if a rank could not write."""
-        number = self.ranks.done_by_first(self._begun)
+        number = self.ranks.done_by_first(self._next_number)
         home = self.path / f".step-{step}.{number}"
         try:
-            files = self.ranks.done(lambda: self._write_own(home, step, make_state()))
-            name: str = self.ranks.done_by_first(lambda: self._finished(home, step, number, files))
+            files = self.ranks.done_by_all(lambda: self._write_own(home, step, make_state()))
+            name: str = self.ranks.done_by_first(lambda: self._publish(home, step, number, files))
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
@@ -97,7 +97,7 @@ class CheckpointFolder:
 
     # ---- writing
 
-    def _begun(self) -> int:
+    def _next_number(self) -> int:
         """Return the number of the next checkpoint; remove what killed processes left of unfinished ones."""
         for home in self._left():
             shutil.rmtree(self.path / home, ignore_errors=True)
@@ -116,7 +116,7 @@ class CheckpointFolder:
                 _sync(file)
         return {"name": path.name, "digest": digesting.digest.hexdigest(), "size": digesting.size}
 
-    def _finished(self, home: Path, step: int, number: int, files: list[dict[str, Any]]) -> str:
+    def _publish(self, home: Path, step: int, number: int, files: list[dict[str, Any]]) -> str:
         """Write the manifest, and give the folder its final name, which is returned."""
         content = {"schema": SCHEMA, "step": step, "number": number, "files": files}
         name = f"step-{step}" if not (self.path / f"step-{step}").exists() else f"step-{step}.{number}"
@@ -158,7 +158,7 @@ class CheckpointFolder:
         return [one for one in self.path.iterdir() if name.fullmatch(one.name) and one.is_dir()]
 
     def _found(self) -> list[Checkpoint]:
-        return [found for home in self._homes(_WHOLE) if (found := _looked_at(home)) is not None]
+        return [found for home in self._homes(_WHOLE) if (found := _read_checkpoint(home)) is not None]
 
     def _left(self) -> list[str]:
         return [home.name for home in self._homes(_UNFINISHED)]
@@ -166,7 +166,7 @@ class CheckpointFolder:
     def _reason_against(self, found: Checkpoint) -> str:
         """Return why a checkpoint cannot be used, as all ranks together found it; empty if it can."""
         files = found.files[self.ranks.world.rank :: self.ranks.world.size]
-        reasons = self.ranks.said([text for one in files if (text := _damage(self.path / found.home, **one))])
+        reasons = self.ranks.gathered([text for one in files if (text := _damage(self.path / found.home, **one))])
         return "; ".join(text for texts in reasons for text in texts)
 
     def _states(self, found: Checkpoint) -> list[Any]:
@@ -175,7 +175,7 @@ class CheckpointFolder:
         return [torch.load(path, map_location="cpu", weights_only=True) for path in needed]
 
 
-def _looked_at(home: Path) -> Checkpoint | None:
+def _read_checkpoint(home: Path) -> Checkpoint | None:
     """Read the checkpoint in a folder; None if the folder has no file of a checkpoint."""
     try:
         content = json.loads((home / MANIFEST).read_bytes())

@@ -15,10 +15,10 @@ from samebits.rng.handles import handle_of
 from samebits.rng.packing import leaves
 from samebits.rng.states import UnfitStateError, restoring
 from samebits.state.parts import differences
-from samebits.state.reranking import is_alike
+from samebits.state.reranking import same_bits_in_all
 
 
-def restoring_generators(
+def generator_restorers(
     saved: Mapping[str, object], live: Mapping[str, object], optional: tuple[str, ...]
 ) -> list[Callable[[], object]]:
     """Return functions that give each generator the state saved under its name; StateError if a state does not fit.
@@ -44,7 +44,7 @@ def restoring_generators(
     return functions
 
 
-def starting_anew(
+def generator_restarters(
     state: Mapping[str, Any], live: Mapping[str, object], rank: int, world_size: int
 ) -> list[Callable[[], object]]:
     """Return functions that start the generators whose states differed between the ranks that saved; rank 0 warns.
@@ -53,7 +53,7 @@ def starting_anew(
     """
     saved = [state["ranks"][name]["generators"]["state"] for name in sorted(state["ranks"], key=int)]
     first = saved[0]
-    anew = [name for name in first if name in live and not is_alike(name, saved)]
+    anew = [name for name in first if name in live and not same_bits_in_all(name, saved)]
     if rank == 0:
         _warn(state, world_size, anew)
     return [_starting(first[name], live[name], "rank", rank, world_size, name) for name in anew]

@@ -11,7 +11,7 @@ import torch
 from samebits.base.errors import StateError
 from samebits.base.modules import inner_modules
 from samebits.base.ranks import current_world
-from samebits.state.parts import Part, differences, form_of, parts_of
+from samebits.state.parts import Part, differences, dtype_and_shape, parts_of
 from samebits.state.ranks import RankGroup
 
 
@@ -33,7 +33,7 @@ class WaitingGradients:
         """
         gradients = gradients_of(self._parts)
         are_waiting = self._ranks.is_any(bool(gradients))
-        sent = self._ranks.said({name: one.cpu() for name, one in gradients.items()}) if are_waiting else []
+        sent = self._ranks.gathered({name: one.cpu() for name, one in gradients.items()}) if are_waiting else []
         return {"world_size": self._ranks.world.size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class WaitingGradients:
                 f"gradients of {state['world_size']} ranks wait for their step, and here world_size is {world_size}",
                 "resume with as many ranks, or from a checkpoint that was saved after a whole step",
             )
-        for restoring in restoring_gradients(state["ranks"].get(str(rank), {}), self._parts):
+        for restoring in gradient_restorers(state["ranks"].get(str(rank), {}), self._parts):
             restoring()
 
 
@@ -57,7 +57,7 @@ def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
     return {name: one.grad.detach() for name, one in _parameters_of(parts).items() if one.grad is not None}
 
 
-def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
+def gradient_restorers(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
     """Return functions that give each parameter its saved gradient, or None; StateError if a gradient fits none."""
     parameters = _parameters_of(parts)
     unknown = set(saved) - set(parameters)
@@ -66,9 +66,10 @@ def restoring_gradients(saved: Mapping[str, torch.Tensor], parts: Mapping[str, P
             f"gradients do not fit: {'; '.join(differences(unknown, set()))}", "make the model as it was made"
         )
     for name, gradient in saved.items():
-        if form_of(gradient) != form_of(parameters[name]):
+        saved_form, form = dtype_and_shape(gradient), dtype_and_shape(parameters[name])
+        if saved_form != form:
             raise StateError(
-                f"the gradient of {name} is {form_of(gradient)}, the parameter is {form_of(parameters[name])}",
+                f"the gradient of {name} is {saved_form}, the parameter is {form}",
                 "make the model as it was made in the run that saved",
             )
     return [partial(_put, one, saved.get(name)) for name, one in parameters.items()]

@@ -38,7 +38,7 @@ def preserved(*objects: object) -> Iterator[None]:
     given = dict(objects_of({str(number): one for number, one in enumerate(objects)}))
     before = process_generators()
     states = states_of(every_generator(*given.items()).values())
-    switches = restoring_modes(modes_of(given), given)
+    switches = mode_restorers(modes_of(given), given)
     try:
         yield
     finally:
@@ -59,7 +59,7 @@ def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
     }
 
 
-def restoring_modes(saved: Mapping[str, list[str]], objects: Mapping[str, object]) -> list[Callable[[], object]]:
+def mode_restorers(saved: Mapping[str, list[str]], objects: Mapping[str, object]) -> list[Callable[[], object]]:
     """Return functions that restore the modes of the modules in `objects`; StateError if a module in one is missing."""
     saved = {name: training for name, training in saved.items() if name in objects}
     inner = {name: inner_modules(unwrapped(objects[name])) for name in saved}

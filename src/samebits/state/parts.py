@@ -54,7 +54,7 @@ class Part:
         before = self.one.state_dict()
         if type(self.one).__module__.partition(".")[0] == "torch":
             # torch's schedulers and scalers take over whatever they are given.
-            self.check_names(ways_in(packed), ways_in(self._packed(before)))
+            self.check_names(paths_in(packed), paths_in(self._packed(before)))
         kept = copy.deepcopy(before)
         return Restoring(self.loading(packed, before, copies), lambda: self.one.load_state_dict(kept))
 
@@ -84,17 +84,17 @@ class Part:
             "make it as it was made in the run that saved; what is different on purpose has to start fresh",
         )
 
-    def refuse_any(self, wrong: Sequence[str]) -> None:
+    def raise_if_different(self, wrong: Sequence[str]) -> None:
         """Raise StateError if something is wrong."""
         if wrong:
             raise self.unfit("; ".join(_some(wrong)))
 
     def check_names(self, saved: Iterable[str], live: Iterable[str]) -> None:
-        self.refuse_any(differences(set(saved), set(live)))
+        self.raise_if_different(differences(set(saved), set(live)))
 
     def check_tensors(self, saved: Mapping[str, object], live: Mapping[str, object]) -> None:
         both = [name for name in live if name in saved]
-        self.refuse_any([text for name in both if (text := _misfit(name, saved[name], live[name]))])
+        self.raise_if_different([text for name in both if (text := _misfit(name, saved[name], live[name]))])
 
 
 class ModulePart(Part):
@@ -119,7 +119,7 @@ class OptimizerPart(Part):
     is_shared = True
 
     def _packed(self, state: object) -> Any:
-        shapes = [[form_of(one) for one in group["params"]] for group in self.one.param_groups]
+        shapes = [[dtype_and_shape(one) for one in group["params"]] for group in self.one.param_groups]
         return {"class": type(self.one).__name__, "parameters": shapes, **pack(state)}
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
@@ -137,7 +137,9 @@ class OptimizerPart(Part):
         if before != after:
             raise self.unfit(f"its groups had {before} parameters, here they have {after}")
         flat = enumerate(zip(chain(*saved), chain(*live), strict=True))
-        self.refuse_any([f"parameter {number} was {old}, is {new}" for number, (old, new) in flat if old != new])
+        self.raise_if_different(
+            [f"parameter {number} was {old}, is {new}" for number, (old, new) in flat if old != new]
+        )
 
 
 class TensorPart(Part):
@@ -186,12 +188,12 @@ def is_positionless(one: object) -> bool:
     return isinstance(one, torch.utils.data.DataLoader) and not hasattr(one, "state_dict")
 
 
-def ways_in(state: object) -> list[str]:
+def paths_in(state: object) -> list[str]:
     """Return the path to every value in a packed state."""
     return [way for way, _ in leaves(state)]
 
 
-def form_of(tensor: torch.Tensor) -> str:
+def dtype_and_shape(tensor: torch.Tensor) -> str:
     """Return dtype and shape of a tensor in words; tensors can be copied over one another if these are the same."""
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
@@ -206,7 +208,7 @@ def differences(saved: set[str], live: set[str]) -> list[str]:
     return words
 
 
-def sealed(state: object, names: Iterable[str]) -> dict[str, Any]:
+def with_contents(state: object, names: Iterable[str]) -> dict[str, Any]:
     """Return a state with a list of its contents.
 
     `torch.distributed.checkpoint` loads only what is in the state dict that it is given, and passes over everything
@@ -215,7 +217,7 @@ def sealed(state: object, names: Iterable[str]) -> dict[str, Any]:
     return {"state": state, "contents": sorted(names)}
 
 
-def opened(name: str, section: object, names: Callable[[Any], Iterable[str]] = list) -> Any:
+def checked_contents(name: str, section: object, names: Callable[[Any], Iterable[str]] = list) -> Any:
     """Return a state that was sealed; StateError if something of it was lost, or `section` is no sealed state."""
     if not isinstance(section, Mapping) or set(section) != {"state", "contents"}:
         kind = "missing" if section is None else f"a {type(section).__name__}"
@@ -256,7 +258,7 @@ def without(state: Mapping[str, Any], *parts: str) -> dict[str, Any]:
         return {name: one for name, one in named.items() if not _is_under(name, parts)}
 
     def of_section(section: Mapping[str, Any]) -> dict[str, Any]:
-        return sealed(kept(section["state"]), kept(dict.fromkeys(section["contents"])))
+        return with_contents(kept(section["state"]), kept(dict.fromkeys(section["contents"])))
 
     ranks = {
         rank: {name: kept(one) if name == "parts" else of_section(one) for name, one in section.items()}
@@ -303,5 +305,5 @@ def _misfit(name: str, saved: Any, live: object) -> str:
         return f"{name} was a {type(saved).__name__}, is a {type(live).__name__}"
     if not isinstance(live, torch.Tensor) or torch.nn.parameter.is_lazy(live):
         return ""
-    before, after = form_of(saved), form_of(live)
+    before, after = dtype_and_shape(saved), dtype_and_shape(live)
     return "" if before == after else f"{name} was {before}, is {after}"

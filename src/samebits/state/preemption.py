@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from samebits.base.errors import UsageError
-from samebits.base.signals import only_notes
+from samebits.base.signals import defers_sigterm
 from samebits.state.ranks import RankGroup
 
 
@@ -60,6 +60,6 @@ class Preemption:
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
 
-    @only_notes
+    @defers_sigterm
     def _noted(self, number: int, frame: FrameType | None) -> None:
         self._is_asked = True

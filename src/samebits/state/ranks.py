@@ -28,7 +28,7 @@ class RankGroup:
         """The rank of this process, and the number of ranks, as they are now."""
         return current_world()
 
-    def said(self, own: object) -> list[Any]:
+    def gathered(self, own: object) -> list[Any]:
         """Return the values of all ranks, in rank order; StateError if torch.distributed is not initialised."""
         if self.world.size == 1:
             return [own]
@@ -46,7 +46,7 @@ class RankGroup:
         torch.distributed.all_reduce(number, op=torch.distributed.ReduceOp.MAX, group=group)
         return bool(number)
 
-    def done(self, work: Callable[[], T]) -> list[T]:
+    def done_by_all(self, work: Callable[[], T]) -> list[T]:
         """Work on every rank, and return all results; if one rank fails, all raise, the others with its number."""
         result: T | None = None
         failure: SamebitsError | None = None
@@ -57,7 +57,7 @@ class RankGroup:
         except Exception as error:
             failure = StateError(f"{type(error).__name__}: {error}")
             failure.__cause__ = error
-        answers = self.said((result, None if failure is None else failure.as_data()))
+        answers = self.gathered((result, None if failure is None else failure.as_data()))
         if failure is not None:
             raise failure
         for rank, (_, data) in enumerate(answers):
@@ -67,7 +67,7 @@ class RankGroup:
 
     def done_by_first(self, work: Callable[[], object]) -> Any:
         """Work on rank 0 alone, and return its result on every rank; if it fails there, all raise."""
-        return self.done(lambda: work() if self.world.rank == 0 else None)[0]
+        return self.done_by_all(lambda: work() if self.world.rank == 0 else None)[0]
 
     def _group(self) -> Any:
         """Return the gloo group, or None, which means torch's default group."""

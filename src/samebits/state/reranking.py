@@ -28,7 +28,7 @@ def joined(states: Sequence[Mapping[str, Any]], parts: Mapping[str, Part]) -> di
             # Buffers may differ between ranks until DistributedDataParallel broadcasts those of the first.
             parameters = {f"state.{inner}" for inner, _ in part.one.named_parameters()}
             ways = [way for way in ways if way in parameters]
-        differing = [way for way in ways if not is_alike(way, packed)]
+        differing = [way for way in ways if not same_bits_in_all(way, packed)]
         if differing:
             raise StateError(
                 f"{name} is not the same on the {len(states)} ranks that saved: {differing[0]} differs",
@@ -54,7 +54,7 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
         )
     first: Mapping[str, Any] = sections[0]
     for name in first["parts"]:
-        if name not in keyed and not is_alike(name, [section["parts"] for section in sections]):
+        if name not in keyed and not same_bits_in_all(name, [section["parts"] for section in sections]):
             raise StateError(
                 f"the state of {name} differs between the {state['world_size']} ranks that saved, so that another "
                 "number of ranks cannot continue from it",
@@ -63,7 +63,7 @@ def section_for_any(state: Mapping[str, Any], keyed: tuple[str, ...]) -> Mapping
     return first
 
 
-def is_alike(name: str, states: Sequence[Mapping[str, object]]) -> bool:
+def same_bits_in_all(name: str, states: Sequence[Mapping[str, object]]) -> bool:
     """Whether all packed states hold the same bits under a name."""
     first, *others = ({way: _bits(value) for way, value in leaves(state.get(name))} for state in states)
     return all(other == first for other in others)

@@ -17,10 +17,19 @@ from samebits.data.loader import DataLoader
 from samebits.rng.packing import leaves
 from samebits.rng.states import every_generator, packed_state, wake_owner
 from samebits.state.checkpoints import CheckpointFolder
-from samebits.state.generators import restoring_generators, starting_anew
-from samebits.state.gradients import gradients_of, restoring_gradients
-from samebits.state.modes import modes_of, restoring_modes
-from samebits.state.parts import Restoring, differences, is_positionless, objects_of, opened, parts_of, sealed, ways_in
+from samebits.state.generators import generator_restarters, generator_restorers
+from samebits.state.gradients import gradient_restorers, gradients_of
+from samebits.state.modes import mode_restorers, modes_of
+from samebits.state.parts import (
+    Restoring,
+    checked_contents,
+    differences,
+    is_positionless,
+    objects_of,
+    parts_of,
+    paths_in,
+    with_contents,
+)
 from samebits.state.preemption import Preemption
 from samebits.state.ranks import RankGroup
 from samebits.state.reranking import joined, section_for_any
@@ -95,7 +104,7 @@ class Training:
             "steps_done": self.steps_done,
             "world_size": world_size,
             "parts": self._packed(is_shared=True),
-            "ranks": {str(rank): self._of_rank(gradients)},
+            "ranks": {str(rank): self._rank_section(gradients)},
         }
 
     def load_state_dict(self, state: Mapping[str, Any], ranks: OfRanks = "same") -> None:
@@ -155,7 +164,9 @@ class Training:
             return None
         # If the state does not fit on one rank, it is restored on none.
         restorings: list[Restoring] = []
-        self._group.done(lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False)))
+        self._group.done_by_all(
+            lambda: restorings.extend(self._checked(joined(states, self.parts), ranks, copies=False))
+        )
         self._restore(restorings)
         self.steps_done = int(states[0]["steps_done"])
         return self.steps_done
@@ -218,21 +229,21 @@ class Training:
 
     def _packed(self, is_shared: bool) -> dict[str, Any]:
         states = {name: part.packed() for name, part in self.parts.items() if part.is_shared == is_shared}
-        return {name: sealed(state, ways_in(state)) for name, state in states.items()}
+        return {name: with_contents(state, paths_in(state)) for name, state in states.items()}
 
-    def _of_rank(self, gradients: bool) -> dict[str, Any]:
+    def _rank_section(self, gradients: bool) -> dict[str, Any]:
         generators = {name: packed_state(one) for name, one in self._generators().items()}
         waiting = gradients_of(self.parts) if gradients else {}
         modes = modes_of(self.objects)
         return {
             "parts": self._packed(is_shared=False),
-            "generators": sealed(generators, generators),
-            "gradients": sealed(waiting, waiting),
-            "modes": sealed(modes, modes),
+            "generators": with_contents(generators, generators),
+            "gradients": with_contents(waiting, waiting),
+            "modes": with_contents(modes, modes),
         }
 
     def _generators(self) -> dict[str, object]:
-        return every_generator(*self.objects.items(), beside=tuple(_workings(self.objects)))
+        return every_generator(*self.objects.items(), beside=tuple(_loader_internals(self.objects)))
 
     # ---- what load_state_dict is made of
 
@@ -247,7 +258,7 @@ class Training:
                 "give Training the parts that it had in the run that saved",
             )
         in_order = sorted(self.parts.items(), key=lambda item: item[1].is_shared)
-        restorings = [part.restoring(opened(name, saved[name], ways_in), copies) for name, part in in_order]
+        restorings = [part.restoring(checked_contents(name, saved[name], paths_in), copies) for name, part in in_order]
         return [*restorings, *map(Restoring, self._own(state, section))]
 
     def _section(self, state: Mapping[str, Any], ranks: OfRanks) -> Mapping[str, Any]:
@@ -267,17 +278,19 @@ class Training:
         return section
 
     def _own(self, state: Mapping[str, Any], section: Mapping[str, object]) -> list[Callable[[], object]]:
-        generators, gradients, modes = (opened(name, section[name]) for name in ("generators", "gradients", "modes"))
+        generators, gradients, modes = (
+            checked_contents(name, section[name]) for name in ("generators", "gradients", "modes")
+        )
         for name in generators:
             wake_owner(name)
         live = self._generators()
         rank, world_size = current_world()
         return [
-            *restoring_gradients(gradients, self.parts),
-            *restoring_modes(modes, self.objects),
+            *gradient_restorers(gradients, self.parts),
+            *mode_restorers(modes, self.objects),
             # Generators come last: restoring something else may draw.
-            *restoring_generators(generators, live, tuple(f"{name}." for name in self._keyed())),
-            *(starting_anew(state, live, rank, world_size) if state["world_size"] != world_size else ()),
+            *generator_restorers(generators, live, tuple(f"{name}." for name in self._keyed())),
+            *(generator_restarters(state, live, rank, world_size) if state["world_size"] != world_size else ()),
         ]
 
     def _keyed(self) -> tuple[str, ...]:
@@ -298,7 +311,7 @@ def _assert_positive(**given: int) -> None:
             raise UsageError(f"{name}={value} would keep no checkpoint at all", "give 1 or more")
 
 
-def _workings(objects: Mapping[str, object]) -> Iterator[object]:
+def _loader_internals(objects: Mapping[str, object]) -> Iterator[object]:
     """The objects that loaders make with their first batch, for their own use; they are no part of the state."""
     for item in objects.values():
         if isinstance(item, torch.utils.data.DataLoader):

@@ -118,7 +118,7 @@ class ExpectedBits:
         return environment_now()
 
     def _digested(self, name: str, value: object) -> dict[str, str]:
-        from samebits.agent.outcome import digests_of_result
+        from samebits.agent.result_digests import digests_of_result
         from samebits.bits.digest import DIGEST
 
         self._digest = DIGEST
@@ -195,7 +195,7 @@ class ExpectedBits:
 
 def _now(name: str, path: str, value: object) -> str:
     """Return a line with what a named value holds at a path; empty if that cannot be shown (as for a joint digest)."""
-    from samebits.agent.outcome import shown_at
+    from samebits.agent.result_digests import shown_at
 
     shown = shown_at(value, f"{_ROOT}{path.removeprefix(name)}")
     return f"\n{path!r} is now {shown}" if shown else ""

@@ -18,7 +18,7 @@ from samebits.report.diffs import comparison_text
 from samebits.runfolder.folder import open_run
 from samebits.runfolder.notes import Failed, read_notes
 from samebits.runfolder.steps import Recording
-from samebits.testing.seeding import Entering
+from samebits.testing.seeding import UnseededWitnesses
 
 _RUN, _LEFT = "run", "left.json"
 
@@ -52,18 +52,20 @@ def recorded_call(
     function: Callable[..., object],
     args: Sequence[object],
     kwargs: Mapping[str, object],
-    entering: Entering | None = None,
+    entering: UnseededWitnesses | None = None,
 ) -> RecordedCall:
     """Call a function, and record what it did; what it raises is raised.
 
     The folder is made, for the recording; `entering` witnesses the factors that no seed controls.
     """
-    from samebits.agent.outcome import digests_of_reach, digests_of_result
+    from samebits.agent.result_digests import digests_of_reachable, digests_of_result
 
     with _threads_noted() as threads, record(folder / _RUN, level="op"):
         result = function(*args, **kwargs)
     entered = () if entering is None else tuple(entering.lines())
-    call = RecordedCall(digests_of_result(result), digests_of_reach(function, args, kwargs), tuple(threads), entered)
+    call = RecordedCall(
+        digests_of_result(result), digests_of_reachable(function, args, kwargs), tuple(threads), entered
+    )
     (folder / _LEFT).write_text(json.dumps(to_data(call)), encoding="utf-8")
     return read_call(folder)
 
@@ -83,7 +85,7 @@ def is_complete(folder: Path) -> bool:
 
 def difference(a: RecordedCall, b: RecordedCall) -> str:
     """Return the first difference between two calls, in words; empty if there is none."""
-    from samebits.agent.outcome import first_difference
+    from samebits.agent.result_digests import first_difference
 
     comparison = compare_recordings(a.recordings, b.recordings)
     if not comparison.same:

@@ -38,7 +38,7 @@ def check_varied(names: Sequence[str], is_isolated: bool) -> tuple[str, ...]:
     return tuple(in_order(names))
 
 
-def varied(names: Sequence[str], variant: int) -> dict[str, Setting]:
+def varied_settings(names: Sequence[str], variant: int) -> dict[str, Setting]:
     """Return settings that vary these factors; none for variant 0."""
     return {name: Setting("varied", variant=variant) for name in names} if variant else {}
 
@@ -67,11 +67,11 @@ def untouched(treatment: Treatment) -> list[str]:
     """Return sentences about what varied factors do not reach, because it was imported by name too early."""
     contexts = [context for context in treatment.contexts.values() if context.mode == "varied"]
     return [
-        f"{context.factor} is not varied everywhere: {why}" for context in contexts if (why := context.taken_before())
+        f"{context.factor} is not varied everywhere: {why}" for context in contexts if (why := context.early_import())
     ]
 
 
-class Entering(Treatment):
+class UnseededWitnesses(Treatment):
     """Witnesses factors that move by themselves in this process, until `undo()`; except those already treated here.
 
     Args:

@@ -32,7 +32,7 @@ def _mount(source: str, target: str, flags: int) -> None:
     _call("mount", os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None)
 
 
-def separate() -> None:
+def unshare_mounts() -> None:
     """Give this process mounts of its own.
 
     Raises:
@@ -63,7 +63,7 @@ def main() -> None:
     try:
         with open(plan, encoding="utf-8") as file:
             content = json.load(file)
-        separate()
+        unshare_mounts()
         for source, target, is_read_only in content["mounts"]:
             mount(source, target, is_read_only)
         os.chdir(content["start"])

@@ -81,7 +81,7 @@ class Place:
         variables = {name: self._led_value(value) if self.root else value for name, value in environ.items()}
         return variables | ({"TMPDIR": self.temporary} if self.temporary else {})
 
-    def led(self, path: str) -> str:
+    def redirect(self, path: str) -> str:
         """Redirect a path into the working folder into the copy; return any other path unchanged."""
         is_led = self.root and is_in(path, self.folder) and not is_in(path, self.home)
         return self.root + path if is_led else path
@@ -92,7 +92,7 @@ class Place:
         # A value such as HOST:PATH is no list of paths.
         if not all(not path or os.path.isabs(path) or os.path.exists(path) for path in paths):
             return value
-        return os.pathsep.join(path if self._is_in_environment(path) else self.led(path) for path in paths)
+        return os.pathsep.join(path if self._is_in_environment(path) else self.redirect(path) for path in paths)
 
     def _is_in_environment(self, path: str) -> bool:
         while is_in(path, self.folder) and path != self.folder:
@@ -101,11 +101,11 @@ class Place:
             path = os.path.dirname(path)
         return False
 
-    def value_of(self, value: str) -> str:
+    def user_value(self, value: str) -> str:
         """Return the value of a variable that the run sees, with each path in it as the user calls it."""
-        return os.pathsep.join(map(self.home_of, value.split(os.pathsep))) if self.root else value
+        return os.pathsep.join(map(self.user_path, value.split(os.pathsep))) if self.root else value
 
-    def home_of(self, path: str) -> str:
+    def user_path(self, path: str) -> str:
         """Return the user's own path for a path that the run sees."""
         if self.root and is_in(path, self.root):
             return path[len(self.root) :] or os.sep
@@ -118,11 +118,11 @@ class Place:
         """Whether all runs use this path of the user's in place, without a copy."""
         return any(is_in(path, shared) for shared in self.shared)
 
-    def seen(self, path: str) -> str:
+    def path_inside(self, path: str) -> str:
         """Return the path at which the run sees a path in the folder for all runs; any other path unchanged."""
         return self.seen_home + path[len(self.home) :] if self.seen_home and is_in(path, self.home) else path
 
-    def outside(self, path: str) -> str:
+    def path_outside(self, path: str) -> str:
         """Return where a path that the run sees lies outside the run, while the place of the run exists."""
         for inner, outer in ((self.files, str(self.own_files)), (self.start, self.copy or self.folder)):
             if is_in(path, inner):
@@ -136,8 +136,8 @@ class Place:
         # A path may be a word by itself, or follow an option: --data=/home/me/project/data
         option, equals, value = word.partition("=")
         if equals and not is_in(word, self.folder):
-            return f"{option}={self.led(value)}"
-        return self.led(word)
+            return f"{option}={self.redirect(value)}"
+        return self.redirect(word)
 
 
 def read_place(run_folder: Path) -> Place | None:

@@ -74,10 +74,10 @@ class Copying:
     left_out: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
     mounted: bool = True
-    led: Callable[[str, str], str] = lambda _, to: to
+    link_target: Callable[[str, str], str] = lambda _, to: to
     announce: Callable[[str], None] = lambda _: None
 
-    def made(self) -> Survey:
+    def copy_tree(self) -> Survey:
         """Copy, and return what the copy contains; what cannot be read is left out and named in `lost`.
 
         Raises:
@@ -112,7 +112,7 @@ class Copying:
                     self._show(entry.path, path_in_copy)
                     survey.used.append(entry.path)
                 elif entry.is_symlink():
-                    os.symlink(self.led(entry.path, os.readlink(entry.path)), path_in_copy)
+                    os.symlink(self.link_target(entry.path, os.readlink(entry.path)), path_in_copy)
                 elif entry.is_dir(follow_symlinks=False):
                     os.mkdir(path_in_copy)
                     waiting.append(entry.path)
@@ -124,14 +124,14 @@ class Copying:
         clones = _can_clone(self.source, os.path.dirname(self.target))
         needed, is_whole = sum(size for size, _, _ in files), not self.links and not clones
         if is_whole and needed > shutil.disk_usage(self.target).free:
-            raise OSError(errno.ENOSPC, f"{volume(needed)} are more than the disk has left")
+            raise OSError(errno.ENOSPC, f"{shown_bytes(needed)} are more than the disk has left")
         if is_whole and needed > MOST_BYTES:
-            self.announce(f"note: copying the folder, {volume(needed)}; {SHARE}")
+            self.announce(f"note: copying the folder, {shown_bytes(needed)}; {SHARE}")
         for size, path, path_in_copy in sorted(files):
             self._file(size, path, path_in_copy, survey, is_copied=is_whole or clones)
         # Last, and the inner folders first: writing in a folder changes its time.
         for folder, target in reversed(folders):
-            _like(folder, target)
+            _copy_attributes(folder, target)
         return survey
 
     def _show(self, path: str, own: str) -> None:
@@ -162,7 +162,7 @@ def copy_file(source: str, target: str) -> None:
     """Copy a file with its mode and its times; holes in it stay holes."""
     with open(source, "rb") as content, open(target, "xb") as copy:
         _copy_content(content.fileno(), copy.fileno())
-    _like(source, target)
+    _copy_attributes(source, target)
 
 
 def _copy_content(source: int, target: int) -> None:
@@ -195,12 +195,12 @@ def _can_clone(source: str, target: str) -> bool:
     return False
 
 
-def _like(source: str, target: str) -> None:
+def _copy_attributes(source: str, target: str) -> None:
     with suppress(OSError):
         shutil.copystat(source, target, follow_symlinks=False)
 
 
-def bring(source: str, target: str, paths: Iterable[str]) -> None:
+def copy_paths(source: str, target: str, paths: Iterable[str]) -> None:
     """Make some paths of one tree equal to those of another: copied, or removed where the source lacks them.
 
     Args:
@@ -228,14 +228,14 @@ def shown_size(survey: Survey) -> str:
     files = sorted(survey.linked, key=lambda path: -survey.linked[path])
     parts = []
     if files:
-        first = f"{shown_path(files[0])} ({volume(survey.linked[files[0]])})"
+        first = f"{shown_path(files[0])} ({shown_bytes(survey.linked[files[0]])})"
         parts.append(listed([first, *files[1:]], noun="file"))
     if survey.whole:
         parts.append(listed([shown_path(path) for path in survey.whole], noun="folder"))
     return " and ".join(parts)
 
 
-def volume(count: int) -> str:
+def shown_bytes(count: int) -> str:
     """Return a number of bytes as text, such as `12.3 GB`."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB"):

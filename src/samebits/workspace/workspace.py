@@ -33,7 +33,17 @@ from samebits.runfolder.removal import MARK, OWN_NAME, is_own, remove
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace import enter
 from samebits.workspace.place import FILES, Isolation, Place, is_in
-from samebits.workspace.trees import MOST_BYTES, MOST_ENTRIES, MOST_FILES, OWN, SHARE, Copying, Survey, bring, volume
+from samebits.workspace.trees import (
+    MOST_BYTES,
+    MOST_ENTRIES,
+    MOST_FILES,
+    OWN,
+    SHARE,
+    Copying,
+    Survey,
+    copy_paths,
+    shown_bytes,
+)
 
 # Where this variable is set, runs in copies have no mounts of their own: for scripts that call sudo or ssh, say.
 WITHOUT_MOUNTS = "SAMEBITS_NO_MOUNTS"
@@ -116,7 +126,7 @@ class Workspace:
         copied, linked = min(self.survey.bytes, MOST_BYTES), len(self.survey.linked)
         if copied > LARGE_BYTES or linked > MOST_ENTRIES:
             links = f", and links to {linked} file{'s' * (linked > 1)}" if linked else ""
-            announce(f"note: every run gets a copy of {volume(copied)}{links}; {SHARE}")
+            announce(f"note: every run gets a copy of {shown_bytes(copied)}{links}; {SHARE}")
 
     def found(self, path: str) -> bytes | None:
         """Return the content of a file as the command found it; None where copies contain no copy of it."""
@@ -134,7 +144,7 @@ class Workspace:
 
     def _copied(self, copying: Copying) -> Survey:
         try:
-            return copying.made()
+            return copying.copy_tree()
         except OSError as error:
             raise StorageError(
                 f"cannot copy {self.folder} to {copying.target}: {error.strerror}",
@@ -186,7 +196,7 @@ class Workspace:
         origin, trees = self._links()
         links = {origin: self.folder, **{f"{trees}/{name}": self.folder for name in (FOUND, PREPARED, LEFT)}}
         place = replace(place, temporary=str(temporary), links=links, shared=tuple(sorted(self.shared)))
-        place = self._mounted(place) if self.is_mounted else _linked(place)
+        place = self._mounted(place) if self.is_mounted else _surrounded_by_links(place)
         self._fill(place, spec)
         (work / _BEGAN).touch()
         return place
@@ -225,13 +235,13 @@ class Workspace:
                 return to
             before, root, rest = to.partition(f"/{_ROOT}{self.folder}")
             to = f"{self.folder}{rest}" if root and is_in(before, str(self.store)) else to
-            return place.led(to)
+            return place.redirect(to)
 
-        self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", mounted=False, led=led))
+        self._copied(Copying(tree, place.copy, f"{self._links()[1]}/{name}", mounted=False, link_target=led))
         if is_left:
             if spec.brought:
                 paths = [path[len(self.folder) + 1 :] for path in spec.brought if is_in(path, self.folder)]
-                bring(self._tree(LEFT), place.copy, paths)
+                copy_paths(self._tree(LEFT), place.copy, paths)
             shutil.copytree(self._tree(f"{LEFT}-{FILES}"), place.own_files, symlinks=True, dirs_exist_ok=True)
 
     def _need_first_copy_unchanged(self, place: Place) -> None:
@@ -239,7 +249,7 @@ class Workspace:
         for path in _newer(self._tree(FOUND), self.began(place), self.folder) if place.root else ():
             raise StorageError(
                 f"a program or library in C wrote to {shown_path(path)}, which all runs read from one copy: "
-                f"the folder has more than {MOST_FILES:,} files, or {volume(MOST_BYTES)}",
+                f"the folder has more than {MOST_FILES:,} files, or {shown_bytes(MOST_BYTES)}",
                 "leave what is large where it is with --share PATH, so that the rest is copied for every run",
             )
 
@@ -301,7 +311,7 @@ class Workspace:
 
     def changed_before(self, place: Place, moment: float) -> dict[str, float]:
         """Return those changed files that were last written before a moment → the time (seconds, as `time.time`)."""
-        times = {path: os.lstat(place.outside(place.root + path)).st_mtime for path in self.changed(place)}
+        times = {path: os.lstat(place.path_outside(place.root + path)).st_mtime for path in self.changed(place)}
         return {path: time for path, time in times.items() if time < moment}
 
     def close(self) -> None:
@@ -363,7 +373,7 @@ def can_mount() -> bool:
     return False
 
 
-def _linked(place: Place) -> Place:
+def _surrounded_by_links(place: Place) -> Place:
     """Return the place of a run without mounts: around its copy, links lead to what lies around the folder.
 
     So `../data` is found from the copy, too.

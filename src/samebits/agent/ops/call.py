@@ -12,7 +12,7 @@ import torch
 
 from samebits.agent.ops.places import OpPlace
 from samebits.agent.ops.schemas import OpSchema
-from samebits.base.sites import at_home
+from samebits.base.sites import user_file_path
 from samebits.runfolder.ops import OpKind
 
 _WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
@@ -52,7 +52,7 @@ class Call:
     place: OpPlace
     read: tuple[int | str, ...]  # inputs that there is evidence of: indices of tensors, names of all else
     evidence: list[int]  # of what it reads, and after the call also of what it wrote
-    taken: Any  # its `Operands` if they may have to be kept, else None
+    kept_operands: Any  # its `Operands` if they may have to be kept, else None
     is_late: bool  # the call may return before the operation is done
 
     def __init__(
@@ -125,7 +125,7 @@ def kind_of(form: CallForm, place: OpPlace, ins: tuple[str, ...], outs: tuple[st
         form.schema.name,
         place.pass_,
         place.module,
-        at_home(os.path.abspath(path)) if path and not path.startswith("<") else path,
+        user_file_path(os.path.abspath(path)) if path and not path.startswith("<") else path,
         line,
         function,
         place.backward_of,

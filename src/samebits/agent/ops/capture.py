@@ -15,7 +15,7 @@ from samebits.agent.ops.operands import Operands, read_kept_tensors
 from samebits.bits.digest import is_evidence
 from samebits.bits.digest.unseen import unobserved
 from samebits.runfolder.notes import OpDiverged
-from samebits.runfolder.ops import OPERANDS, OpRow, Ops, place_in
+from samebits.runfolder.ops import OPERANDS, OpRow, Ops, operation_key
 from samebits.runfolder.spec import OpWindow
 from samebits.runfolder.steps import Recording, file_name
 from samebits.runfolder.tensors import bytes_of
@@ -29,7 +29,7 @@ class OpCapture:
     def __init__(self, log: Log, spec: OpWindow) -> None:
         self._log = log
         self._keep = frozenset(spec.keep)
-        self._grafts = {place_in(path): path for path in map(Path, spec.grafts)}
+        self._grafts = {operation_key(path): path for path in map(Path, spec.grafts)}
         # The folder of the run that is read along until both diverge; its operations, and how many were compared.
         self._other = Path(spec.against) if spec.against else None
         self._rows: Iterator[OpRow] = iter(())
@@ -76,8 +76,8 @@ class OpCapture:
     def end(self, call: Call, row: OpRow, made: list[torch.Tensor]) -> None:
         """Compare a call that was made with the other run; keep the operands where both diverge or where asked for."""
         diverges = self.follow(row)
-        if call.taken is not None and (diverges or (row.step, row.index) in self._keep):
-            call.taken.keep(self._log.journal.folder / OPERANDS, self._log.rank, call, row, made)
+        if call.kept_operands is not None and (diverges or (row.step, row.index) in self._keep):
+            call.kept_operands.keep(self._log.journal.folder / OPERANDS, self._log.rank, call, row, made)
 
     def graft_inputs(self, place: Place, call: Call) -> None:
         """Give the operation, where it is grafted, the inputs that the other run had."""
@@ -89,7 +89,7 @@ class OpCapture:
             for number, (name, tensor) in enumerate(inputs):
                 replacement = kept.get(f"in.{number}")
                 if replacement is not None and name.partition("[")[0] not in call.schema.write_only:
-                    _become(tensor, replacement)
+                    _overwrite(tensor, replacement)
             if call.generator is not None and "state" in kept:
                 call.generator.set_state(kept["state"])
         # Numbers come from Python and stay, without counting as evidence: the results that they lead to are replaced.
@@ -102,13 +102,13 @@ class OpCapture:
             with unobserved():
                 for number, tensor in enumerate(made):
                     if f"out.{number}" in kept:
-                        _become(tensor, kept[f"out.{number}"])
+                        _overwrite(tensor, kept[f"out.{number}"])
 
     def _grafted(self, place: Place) -> dict[str, torch.Tensor] | None:
         path = self._grafts.get((self._log.rank, *place)) if self._grafts else None
         return None if path is None else read_kept_tensors(path)
 
 
-def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
+def _overwrite(tensor: torch.Tensor, other: torch.Tensor) -> None:
     if is_evidence(tensor) and 0 not in tensor.stride() and bytes_of(tensor) != bytes_of(other):
         tensor.copy_(other)

@@ -30,7 +30,7 @@ from samebits.base.sites import without_own_frames
 from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
-from samebits.runfolder.ops import OpRow, OpSheet
+from samebits.runfolder.ops import OpBuffer, OpRow
 from samebits.runfolder.spec import OpWindow
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.places = Places()
         self.producers = Producers()
         self._evidence_of = value_of if spec.by_value else evidence_of
-        self.sheet = OpSheet()
+        self.sheet = OpBuffer()
         self.capture = OpCapture(log, spec)
         self.is_on = False
         self._forms: dict[tuple[object, ...], CallForm] = {}
@@ -87,7 +87,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Turn the mode on or off, as the window says for this step."""
         wanted = self.spec.first <= step and (self.spec.last is None or step <= self.spec.last)
         if wanted and not self.is_on:
-            self.sheet.begin_at(step)
+            self.sheet.start_step(step)
             self._switch_on()
         elif self.is_on and not wanted:
             self._switch_off()
@@ -96,14 +96,14 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """End the step, and write its operations to disk."""
         if self.is_on:
             self._settle()
-            self.sheet.begin_at(self.sheet.step + 1)
+            self.sheet.start_step(self.sheet.step + 1)
             self.write()
 
     def write(self) -> None:
         """Write all operations that wait to disk."""
         self._settle()
         if not self.sheet.is_empty:
-            self.sheet.write(self.log.opened())
+            self.sheet.write(self.log.open_writer())
 
     def _switch_on(self) -> None:
         # Batches come in the order in which workers finish: operations that rebuild them are no part of the training.
@@ -139,7 +139,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Stop recording; write the operations of an unfinished step, too, unless this is a forked child."""
         if self.is_on:
             self._switch_off()
-            if writes and not self.log.broken:
+            if writes and not self.log.has_stopped:
                 self.write()
 
     # ---- one operation
@@ -154,7 +154,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # A class with a dispatch of its own (DTensor, a fake tensor): operations that it calls come here again.
                 return NotImplemented
             schema = schema_of(func)
-            if schema.is_silent or self.log.broken or _is_compiled(sys._getframe().f_back):
+            if schema.is_silent or self.log.has_stopped or _is_compiled(sys._getframe().f_back):
                 return func(*args, **kwargs)
             if self._arriving and threading.get_ident() in self._arriving:
                 return func(*args, **kwargs)
@@ -217,7 +217,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             call.read += ("generator",)
             call.evidence.append(digest_of_state(call.generator))
         call.is_late = schema.non_blocking is not None and _may_return_early(schema.non_blocking, args, kwargs)
-        call.taken = self.capture.begin(self._place, call, self.producers) if captures else None
+        call.kept_operands = self.capture.begin(self._place, call, self.producers) if captures else None
         return call
 
     def _is_only_written(self, form: CallForm, at: int, tensor: torch.Tensor) -> bool:
@@ -275,14 +275,14 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             ins = tuple([item if isinstance(item, str) else form.names[item] for item in call.read])
             kind = form.kinds[key] = self.sheet.add_kind(kind_of(form, call.place, ins, names))
         self._digest(tensors, evidence)
-        if call.taken is not None and self.capture.keeps(self._place):
+        if call.kept_operands is not None and self.capture.keeps(self._place):
             self._settle()
         if self._waiting:
             self._rows.append((kind, evidence))
             if len(self._rows) >= ROWS_WAITING:
                 self._settle()
             return
-        if self.capture.follows or call.taken is not None:
+        if self.capture.follows or call.kept_operands is not None:
             self.capture.end(call, OpRow(*self._place, self.sheet.kinds[kind], tuple(evidence)), tensors)
         if self.sheet.add(kind, evidence) and self.log.writer is not None:
             self.write()

@@ -24,7 +24,7 @@ from samebits.factors.catalog import CATALOG
 from samebits.factors.switches import attributes
 from samebits.rng.digests import default_generator
 from samebits.runfolder.ops import OpRow, operands_name
-from samebits.runfolder.tensors import Kept, bytes_of, read_tensors, write_tensors
+from samebits.runfolder.tensors import KeptTensor, bytes_of, read_tensors, write_tensors
 
 # How many times a custom operation is called again.
 CALLS = 20
@@ -136,7 +136,7 @@ def read_kept_tensors(path: Path) -> dict[str, torch.Tensor]:
     return {label: _tensor(kept) for label, kept in read_tensors(path.with_suffix(".safetensors")).items()}
 
 
-def _tensor(kept: Kept) -> torch.Tensor:
+def _tensor(kept: KeptTensor) -> torch.Tensor:
     dtype = getattr(torch, kept.dtype)
     if not kept.raw:
         return torch.empty(kept.shape, dtype=dtype)

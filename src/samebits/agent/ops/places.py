@@ -75,7 +75,7 @@ class Places:
 
     def _name_of(self, module: torch.nn.Module) -> str:
         if module not in self._names:
-            root, name = _as_the_user_calls_it(module) or (module, type(module).__name__)
+            root, name = _outermost_module_of(module) or (module, type(module).__name__)
             for path, inner in [*root.named_modules(prefix=name), *root.named_parameters(prefix=name)]:
                 self._names[inner] = path
         return str(self._names.get(module, ""))
@@ -172,7 +172,7 @@ def _line(frame: FrameType | None, stop: CodeType | None) -> Line | None:
     return None
 
 
-def _as_the_user_calls_it(module: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:
+def _outermost_module_of(module: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:
     """Return the outermost module that holds this one, and the name that it has where it is called from."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from samebits.agent.taps.hdf5 import watch_hdf5
-from samebits.agent.taps.keeping import RefusedError, copy_what_is_linked, refuse_to_change, refuse_to_look
+from samebits.agent.taps.keeping import RefusedError, refuse_to_change, refuse_to_look, replace_link_by_copy
 from samebits.agent.taps.outside import OutsideNoted
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
@@ -41,7 +41,7 @@ _NOT_DATA = ("__pycache__", "torchinductor_", f"{os.sep}.triton{os.sep}", f"{os.
 _MOST_ASKED, MOST_NOTES = 10_000, 1_000
 
 # Files whose content was digested as it was saved.
-looked_into: set[str] = set()
+digested_files: set[str] = set()
 _watching: list[FilesWatched] = []
 
 
@@ -72,7 +72,7 @@ def look_into(path: str, is_opened: bool) -> bool:
     if not path:
         return False
     is_preparation = any(watched.misses_something and not watched.steps() for watched in _watching)
-    looked_into.add(path)
+    digested_files.add(path)
     if not is_opened:
         writes(path)
     return is_preparation
@@ -106,7 +106,7 @@ class FilesWatched:
         self._asked: dict[str, tuple[str, Site | None, int]] = {}
         # Path → the line that wrote there first; and the paths whose whole content this run wrote.
         self._written: dict[str, Site | None] = {}
-        self._anew, self._noted = set[str](), set[str]()
+        self._written_whole, self._noted = set[str](), set[str]()
         self._outside = OutsideNoted(journal, place)
         self._texts: dict[str, None] = {}
         self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
@@ -162,7 +162,7 @@ class FilesWatched:
 
     def unseen(self) -> list[str]:
         """Return the files that were written, not digested and are still there, as one would type them."""
-        paths = [path for path in self._opened_to_write or () if path not in looked_into and os.path.isfile(path)]
+        paths = [path for path in self._opened_to_write or () if path not in digested_files and os.path.isfile(path)]
         return [self._as_typed(path) for path in paths]
 
     def _as_typed(self, path: str) -> str:
@@ -174,7 +174,7 @@ class FilesWatched:
     def texts(self) -> list[str]:
         """Return files of the working folder that were there already and were read as text before the first step."""
         paths = [path for path in self._texts if path not in self._written and is_in(path, self._place.start)]
-        return [self._place.home_of(path) for path in paths if os.path.isfile(path) and _is_text(path)]
+        return [self._place.user_path(path) for path in paths if os.path.isfile(path) and _is_text(path)]
 
     def heard(self, event: str, arguments: tuple[object, ...]) -> None:
         """Handle an audit event of Python's; OSError where it would change what is the user's own."""
@@ -289,7 +289,7 @@ class FilesWatched:
         """Remember that the script looks for a path, unless this run wrote all that is there."""
         # If a path is tested and then read, the line that reads is the one that matters.
         is_known = full in self._asked and not (how == "read" and self._asked[full][0] == "tested")
-        if is_known or full in self._anew or len(self._asked) >= _MOST_ASKED or not self._is_noted(full):
+        if is_known or full in self._written_whole or len(self._asked) >= _MOST_ASKED or not self._is_noted(full):
             return
         site = user_site()
         if site is None:
@@ -311,17 +311,17 @@ class FilesWatched:
         """Note or refuse a change that this run is about to make; put a copy where a link leads to the user's file."""
         if full not in self._written:
             refuse_to_change(self._place, full, follows)
-        copy_what_is_linked(self._place, full, is_anew)
+        replace_link_by_copy(self._place, full, is_anew)
         if not self._is_noted(full):
             return
         if is_anew:
-            self._anew.add(full)
+            self._written_whole.add(full)
         if full in self._written:
             return
         self._written[full] = user_site()
         if _is_made_by_tempfile():
             return
-        home = self._place.home_of(full)
+        home = self._place.user_path(full)
         if self._written[full] is not None and len(self._written) < MOST_NOTES:
             self._journal.note(Wrote(home, self._written[full], self.steps()))
         if not self._place.copy or not is_in(full, self._place.start) or self._place.is_shared(home):
@@ -338,7 +338,7 @@ class FilesWatched:
             is_due = path == full or how == "listed"
             if site is not None and is_due and len(self._noted) < MOST_NOTES and (wrote or path not in self._noted):
                 self._noted.add(path)
-                home_of = self._place.home_of
+                home_of = self._place.user_path
                 self._journal.note(Carried(how, home_of(path), home_of(full), site, wrote, step))
 
     def _reach(self, what: str, goes_on: bool = False) -> None:

@@ -56,7 +56,7 @@ def refuse_to_look(place: Place, folder: str) -> None:
         raise RefusedError(PermissionError(errno.EACCES, HIDDEN, folder))
 
 
-def copy_what_is_linked(place: Place, path: str, is_anew: bool) -> None:
+def replace_link_by_copy(place: Place, path: str, is_anew: bool) -> None:
     """Replace a link that leads to the user's own file by a copy; RefusedError where there is no room for it.
 
     Args:
@@ -89,4 +89,4 @@ def copy_what_is_linked(place: Place, path: str, is_anew: bool) -> None:
 def _is_the_users(place: Place, path: str) -> bool:
     """Whether a link to this path leads to the user's own file, which is not shared."""
     is_original = any(is_in(path, prefix) for prefix in place.links) and not is_in(path, place.root)
-    return is_original and not place.is_shared(place.home_of(path))
+    return is_original and not place.is_shared(place.user_path(path))

@@ -25,7 +25,7 @@ class OutsideNoted:
 
     def finds(self, path: str, site: Site) -> None:
         """Note a file that a line found outside the folder: every run finds it here, and elsewhere runs may not."""
-        home = self._place.home_of(path)
+        home = self._place.user_path(path)
         if not is_in(home, self._place.folder) and not path.startswith(_SYSTEM) and not path.endswith(".py"):
             self.note("file", home, site)
 

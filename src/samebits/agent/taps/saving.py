@@ -30,7 +30,7 @@ class _Function(NamedTuple):
     direction: Direction | None = "saved"  # noted where checkpoints are watched; None where it saves none
 
 
-class Passage(NamedTuple):
+class SaveOrLoad(NamedTuple):
     """One save or load, where checkpoints are watched."""
 
     direction: Direction  # whether it saved or loaded
@@ -113,7 +113,7 @@ def _before(
     # room for a copy: then the function is not called.
     if thing is not None and look_into(path, is_opened=not isinstance(file, str | os.PathLike)):
         thing = None
-    activity.calls.append((function.thing is not None, direction and Passage(direction, what, path, user_site())))
+    activity.calls.append((function.thing is not None, direction and SaveOrLoad(direction, what, path, user_site())))
     if thing is not None:
         tell(Event.SAVES, thing)
 

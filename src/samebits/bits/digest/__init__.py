@@ -102,15 +102,15 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
         found = found or host_digests(tensors)
         if None not in found:
             return Pending(cast("list[int]", found), [], None)
-        begun, tree = _begun(tensors, found), None
+        begun, tree = _begin_sums(tensors, found), None
         if begun is None:
             tensors, found, tree = _leaves(tensors, found)
-            begun = _begun(tensors, found)
+            begun = _begin_sums(tensors, found)
             assert begun is not None, "leaves are plain"
         return Pending(*begun, tree, _events(begun[1]))
 
 
-def _begun(tensors: Sequence[Tensor], found: Sequence[int | None]) -> tuple[list[int], list[Sum]] | None:
+def _begin_sums(tensors: Sequence[Tensor], found: Sequence[int | None]) -> tuple[list[int], list[Sum]] | None:
     """Return the digests found so far, with salts in place of the others, and the sums to be added to these.
 
     None if a tensor is made of several tensors, or holds no bits itself.
@@ -134,7 +134,7 @@ def _begun(tensors: Sequence[Tensor], found: Sequence[int | None]) -> tuple[list
     return cast("list[int]", digests_so_far), sums
 
 
-def found_at_once(things: Sequence[object]) -> list[int | None]:
+def digests_on_host(things: Sequence[object]) -> list[int | None]:
     """Return the digest of each plain tensor on the CPU, and None for anything else, evidence or not."""
     with unobserved():
         return host_digests(things)

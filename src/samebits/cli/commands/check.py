@@ -13,16 +13,16 @@ import click
 from samebits.against.experiments import run_against, sides_of
 from samebits.base.errors import UsageError
 from samebits.checking.experiments import check_in
-from samebits.checking.mending import need_to_fix
+from samebits.checking.mending import assert_may_fix
 from samebits.checking.plan import CheckRequest, check_request, first_runs
-from samebits.checking.pool import Around, pool_in
+from samebits.checking.pool import PoolContext, pool_in
 from samebits.checking.verdict import CheckVerdict
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.report.experiment import experiment_in, experiment_text
 from samebits.report.forms import DEFAULT, form_names
 from samebits.report.progress import progress
-from samebits.report.text import check_told, plan_text, so_far_text
+from samebits.report.text import check_report, plan_text, so_far_text
 from samebits.runfolder.folder import new_home
 
 
@@ -95,7 +95,7 @@ def command(
     _warn_of_options_behind(command)
     config = read_config()
     if fix:
-        need_to_fix(os.environ, fix_in_ci)
+        assert_may_fix(os.environ, fix_in_ci)
     if against is not None:
         config = replace(config, vary=())
     request = check_request(command, config, patch="fix" if fix else "diff" if diff else "", **given)
@@ -107,17 +107,17 @@ def command(
         options.answer(plan_text(request, first_runs(request)))
         return
     home = new_home(out, config.keep)
-    around = Around(home, options.say, progress)
-    verdict = check_in(around, request, lambda known: options.say(so_far_text(known)))
+    context = PoolContext(home, options.say, progress)
+    verdict = check_in(context, request, lambda known: options.say(so_far_text(known)))
     options.keep_answer(home, "check", verdict)
     text = _shown(verdict, verbose) if form == DEFAULT else ""
     is_partial = verdict.signal is not None or (verdict.patch is not None and verdict.kind == "different")
-    options.end(form, "check", verdict, verdict.exit_code, verdict.error, is_partial, text)
+    options.print_and_exit(form, "check", verdict, verdict.exit_code, verdict.error, is_partial, text)
 
 
 def _shown(verdict: CheckVerdict, verbose: bool) -> str:
     """Return the text for people: brief, or with `verbose` everything and the experiment; then the patch, if proven."""
-    told, patch = check_told(verdict), verdict.patch
+    told, patch = check_report(verdict), verdict.patch
     parts = [told.text if verbose else told.brief]
     if verbose and verdict.runs:
         parts.append(experiment_text(experiment_in(verdict.home, verdict.runs)))
@@ -143,11 +143,11 @@ def _check_against(
         )
     sides = sides_of(request, given)
     home = new_home(out, keep)
-    with pool_in(Around(home, options.say, progress), request) as pool:
+    with pool_in(PoolContext(home, options.say, progress), request) as pool:
         result = run_against(request, sides, pool)
     options.keep_answer(home, "against", result)
     is_partial = result.divergent is not None
-    options.end(form, "against", result, result.exit_code, result.error, is_partial)
+    options.print_and_exit(form, "against", result, result.exit_code, result.error, is_partial)
 
 
 # Options of samebits that hardly any script has.

@@ -39,4 +39,4 @@ def command(form: str, runs: tuple[Path, ...], strict: bool) -> None:
         )
     a, b = map(open_run, runs) if runs else last_two_in(Path(HOME))
     diff = diff_runs(a, b, strict=strict)
-    options.end(form, "diff", diff, 0 if diff.same else 1)
+    options.print_and_exit(form, "diff", diff, 0 if diff.same else 1)

@@ -20,4 +20,4 @@ def command(form: str) -> None:
     """
     # Only torch itself knows what is in effect for torch; where it is not installed, the answer says so.
     import_if_installed("torch")
-    options.end(form, "factors", status(), 0)
+    options.print_and_exit(form, "factors", status(), 0)

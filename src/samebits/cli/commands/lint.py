@@ -66,4 +66,4 @@ def command(
             raise SystemExit(linted.exit_code)
         write_all(draft.changes)
         linted = replace(lint(paths, chosen, cores()), fixed=tuple(mended))
-    options.end(form, "lint", linted, linted.exit_code)
+    options.print_and_exit(form, "lint", linted, linted.exit_code)

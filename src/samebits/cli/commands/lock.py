@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from samebits.checking.pool import Around
+from samebits.checking.pool import PoolContext
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import LockRequest, lock, need_to_write
@@ -57,7 +57,7 @@ def command(
     config = read_config()
     request = LockRequest(command, lockfile, **config.filling(given))
     home = new_home(out, config.keep)
-    result = lock(request, Around(home, options.say, progress))
+    result = lock(request, PoolContext(home, options.say, progress))
     if result.check is not None:
         options.keep_answer(home, "check", result.check)
-    options.end(form, "lock", result, result.exit_code, result.error)
+    options.print_and_exit(form, "lock", result, result.exit_code, result.error)

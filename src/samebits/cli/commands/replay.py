@@ -34,7 +34,7 @@ def command(times: int, form: str, run: Path) -> None:
         raise UsageError(f"--times must be at least 1, got {times}")
     folder, operands = _found(run)
     replayed = replace(replay(folder, operands, times), operands=operands)
-    options.end(form, "replay", replayed, 2 if replayed.failure else int(replayed.is_confirmed))
+    options.print_and_exit(form, "replay", replayed, 2 if replayed.failure else int(replayed.is_confirmed))
 
 
 def _found(run: Path) -> tuple[RunFolder, Path]:

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from samebits.base.errors import UsageError
-from samebits.checking.pool import Around, pool_in
+from samebits.checking.pool import PoolContext, pool_in
 from samebits.cli import options
-from samebits.factors.pinning import settings_from
+from samebits.factors.pinning import parsed_settings
 from samebits.launch.command import Command, parse_command
 from samebits.launch.config import read_config
 from samebits.report.progress import progress
@@ -66,14 +66,14 @@ def command(
     folder; {run} in COMMAND is the run's own folder. Exit status: 0 same bits, 1 different bits, 2 undecided.
     """
     config = read_config()
-    held = settings_from([*(pins or config.pin)])
+    held = parsed_settings([*(pins or config.pin)])
     request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))
     home = new_home(out, config.keep)
-    with pool_in(Around(home, options.say, progress), request) as pool:
+    with pool_in(PoolContext(home, options.say, progress), request) as pool:
         resumption = run_resume(request, pool)
     options.keep_answer(home, "resume", resumption)
     is_partial = any(trial.compared for trial in resumption.trials)
-    options.end(form, "resume", resumption, resumption.exit_code, resumption.trouble, is_partial)
+    options.print_and_exit(form, "resume", resumption, resumption.exit_code, resumption.trouble, is_partial)
 
 
 def _again(words: tuple[str, ...], more: str) -> Command:

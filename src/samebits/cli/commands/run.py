@@ -11,12 +11,12 @@ import click
 from samebits.base.errors import UsageError
 from samebits.cli import options
 from samebits.factors.catalog import CATALOG
-from samebits.factors.pinning import settings_for, settings_from
+from samebits.factors.pinning import parsed_settings, settings_for
 from samebits.launch.command import parse_command
 from samebits.launch.config import Config, read_config
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
-from samebits.runfolder.folder import mark_busy, mark_done, new_home
+from samebits.runfolder.folder import mark_busy, new_home, unmark_busy
 from samebits.runfolder.notes import Failed, Note, Overridden, Replaced, Started, read_notes
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import COMPARED
@@ -58,7 +58,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
     try:
         outcome = run_transparent(understood, plan, home)
     finally:
-        mark_done(home)
+        unmark_busy(home)
     with contextlib.suppress(OSError):  # nobody reads stderr any more; the status counts anyway
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
@@ -88,7 +88,7 @@ def _plan(
     kept = () if keep_values is None else tuple(one for one in COMPARED if one not in ("artifact", "end"))
     return RunSpec(
         "run",
-        {} if no_pin else settings_from(chosen) if chosen else settings_for(None),
+        {} if no_pin else parsed_settings(chosen) if chosen else settings_for(None),
         config.seed if seed is None else seed,
         record=not no_record,
         per_rank=per_rank,
@@ -120,7 +120,7 @@ def _say_afterwards(outcome: Outcome, verbose: bool) -> None:
         lines.append(outcome.unfinished.message)
     elif not any(isinstance(note, (Started, Failed)) for note in notes):
         lines.append("did not get into any Python process of this command, so nothing was pinned inside")
-    if replaced := Replaced.told(outcome.folder.path):
+    if replaced := Replaced.summary_of(outcome.folder.path):
         lines.append(f"replaced: {replaced}")
     if verbose:
         lines.append(f"pinned {', '.join(outcome.plan.named('pinned')) or 'nothing'}")

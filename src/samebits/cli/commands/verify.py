@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from samebits.checking.pool import Around
+from samebits.checking.pool import PoolContext
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.locking.making import need_to_write
@@ -56,7 +56,7 @@ def command(
     if request.writes:
         need_to_write(os.environ, write_in_ci)
     home = Path() if recorded else new_home(out, config.keep)
-    verified = verify(request, Around(home, options.say, progress))
+    verified = verify(request, PoolContext(home, options.say, progress))
     only_error = verified.entries[0].error if len(verified.entries) == 1 else None
     status = 0 if allow_unknown and verified.kind == "unknown" else verified.exit_code
-    options.end(form, "verify", verified, status, only_error)
+    options.print_and_exit(form, "verify", verified, status, only_error)

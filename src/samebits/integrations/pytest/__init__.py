@@ -20,13 +20,13 @@ from samebits.integrations.pytest.asked import (
     SHARED,
     TEST,
     Options,
-    asks,
+    asks_for_samebits,
     fail,
     id_of,
     is_compared,
-    known_of,
     named_in,
     options_of,
+    record_of,
     requested,
     rerun_word,
     send_named,
@@ -101,7 +101,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Note the shared fixtures of tests that ask for samebits; a test whose runs are elsewhere needs none here."""
     shared: set[int] = set()
-    for item in filter(asks, items):
+    for item in filter(asks_for_samebits, items):
         info = getattr(item, "_fixtureinfo", None)
         for definitions in getattr(info, "name2fixturedefs", {}).values():
             shared |= {id(one) for one in definitions if one.scope != "function"}
@@ -122,7 +122,7 @@ def _fixture(request: pytest.FixtureRequest) -> ExpectedBits:
     item, options = request.node, options_of(request.config)
     # Each run of the test gets an object of its own.
     fixture = ExpectedBits(id_of(item), options.lockfile, options.seed, options.writes, rerun_word(item))
-    known_of(item).fixture = fixture
+    record_of(item).fixture = fixture
     return fixture
 
 
@@ -133,8 +133,8 @@ def pytest_fixture_setup(
     """Make fixtures from the seed of their test; those that tests share, from a seed of their own."""
     item = request._pyfuncitem
     if fixturedef.scope == "function":
-        if asks(item) and not known_of(item).is_set_up:
-            known_of(item).is_set_up = True
+        if asks_for_samebits(item) and not record_of(item).is_set_up:
+            record_of(item).is_set_up = True
             treat(item, (), 0)
         return (yield)
     if id(fixturedef) not in item.config.stash.get(SHARED, set()):
@@ -157,10 +157,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Fail a test that was not compared or lacks locked tensors; skip one that is locked for other environments."""
-    if not asks(item):
+    if not asks_for_samebits(item):
         yield
         return
-    record = known_of(item)
+    record = record_of(item)
     record.is_called, record.ended = False, None
     yield
     if not record.is_called and is_compared(item):
@@ -182,13 +182,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         yield
     finally:
         if item.stash.get(TEST, None) is not None:
-            known_of(item).undo()
+            record_of(item).undo()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Call a test in the way it asks for."""
-    if not asks(pyfuncitem):
+    if not asks_for_samebits(pyfuncitem):
         return None
     from samebits.integrations.pytest.repeating import call_for_another_process, is_async, run_repeatedly
 
@@ -200,7 +200,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not request.is_isolated and is_async(pyfuncitem.obj):
         # Another plugin may know how to call it; if none does, pytest says so.
         return None
-    known_of(pyfuncitem).is_called = True
+    record_of(pyfuncitem).is_called = True
     if folder is not None:
         treat(pyfuncitem, ("call",), 0)
         call_for_another_process(pyfuncitem, folder)
@@ -218,9 +218,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to a failure how the test was seeded, and to a report (also of a worker of xdist) what the test named."""
     report = yield
-    if not asks(item):
+    if not asks_for_samebits(item):
         return report
-    from samebits.integrations.pytest.repeating import keep_for_other_process, take_over
+    from samebits.integrations.pytest.repeating import adopt_outcome, keep_for_other_process
 
     options = options_of(item.config)
     if report.skipped and isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).parent == _HERE:
@@ -232,7 +232,7 @@ def pytest_runtest_makereport(
         keep_for_other_process(item.config, report, report.failed and call.excinfo is None, options.folder)
         return report
     if report.when == "call":
-        take_over(report, call, known_of(item).ended)
+        adopt_outcome(report, call, record_of(item).ended)
     if report.failed:
         again = f"seeded from {options.seed}; again: pytest {rerun_word(item)} --samebits-seed {options.seed}"
         report.sections.append(("samebits", again))

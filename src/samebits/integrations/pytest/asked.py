@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from samebits.factors.pinning import Treatment
     from samebits.testing.expected import ExpectedBits, NamedByTest
-    from samebits.testing.seeding import Entering
+    from samebits.testing.seeding import UnseededWitnesses
 
 MARK = "samebits"
 
@@ -63,7 +63,7 @@ def id_of(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(f"@{name}") if name else item.nodeid
 
 
-def asks(item: pytest.Item) -> bool:
+def asks_for_samebits(item: pytest.Item) -> bool:
     """Whether a test asks for samebits, by its marker or the fixture, or every test is seeded."""
     marked = _mark_of(item) is not None or MARK in getattr(item, "fixturenames", ())
     return marked or options_of(item.config).is_for_all
@@ -138,7 +138,7 @@ def is_compared(item: pytest.Item) -> bool:
 
 
 @dataclass
-class KnownTest:
+class RequestedTest:
     """The record of one test that asked for samebits.
 
     Attributes:
@@ -149,7 +149,7 @@ class KnownTest:
     """
 
     treatments: list[Treatment] = field(default_factory=list)
-    entering: Entering | None = None
+    entering: UnseededWitnesses | None = None
     fixture: ExpectedBits | None = None
     is_set_up: bool = False
     is_called: bool = False
@@ -168,20 +168,20 @@ class KnownTest:
         return self.named if self.fixture is None else self.fixture.named
 
 
-TEST: pytest.StashKey[KnownTest] = pytest.StashKey()
+TEST: pytest.StashKey[RequestedTest] = pytest.StashKey()
 SHARED: pytest.StashKey[set[int]] = pytest.StashKey()
 
 
-def known_of(item: pytest.Item) -> KnownTest:
+def record_of(item: pytest.Item) -> RequestedTest:
     """Return the record of a test, which the first call makes."""
-    return item.stash.setdefault(TEST, KnownTest())
+    return item.stash.setdefault(TEST, RequestedTest())
 
 
 def send_named(item: pytest.Item, report: Any) -> None:
     """Add what a test named to its report, in a form that other processes can read."""
     from samebits.base.records import to_data
 
-    report.samebits = {"test": id_of(item), "named": to_data(known_of(item).result())}
+    report.samebits = {"test": id_of(item), "named": to_data(record_of(item).result())}
 
 
 def named_in(report: object) -> NamedByTest | None:
@@ -202,13 +202,13 @@ def treat(item: pytest.Item, words: tuple[str, ...], variant: int) -> None:
         # The other factors are varied since the fixtures were made, or the process began: varied twice, a reversed
         # listing would be in its first order again.
         varied = tuple(filter(seeding.is_generator, varied))
-    settings = seeding.varied(varied, variant or options.variant)
+    settings = seeding.varied_settings(varied, variant or options.variant)
     treatment = seeding.seeded(options.seed, (id_of(item), *words), settings)
-    record = known_of(item)
+    record = record_of(item)
     record.treatments.append(treatment)
     # Where runs are compared, factors that no seed controls are witnessed, also in the test's own fixtures.
     if record.entering is None and is_compared(item):
-        record.entering = seeding.Entering(is_alone=options.folder is not None)
+        record.entering = seeding.UnseededWitnesses(is_alone=options.folder is not None)
         record.treatments.append(record.entering)
     for line in seeding.untouched(treatment):
         from samebits.base.errors import UnseenWarning

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from samebits.base.errors import SamebitsError, UnseenWarning
-from samebits.integrations.pytest.asked import Repetition, fail, id_of, known_of, named_in, options_of, treat
+from samebits.integrations.pytest.asked import Repetition, fail, id_of, named_in, options_of, record_of, treat
 from samebits.testing.isolation import isolated_run
 from samebits.testing.repeats import (
     RecordedCall,
@@ -26,7 +26,7 @@ from samebits.testing.repeats import (
     recorded_call,
     unseen_in,
 )
-from samebits.testing.seeding import MOST_TOLD, is_generator, varied
+from samebits.testing.seeding import MOST_TOLD, is_generator, varied_settings
 
 # In the folder of a run that has a process of its own: the recorded call, and pytest's reports.
 _CALL, _REPORTS = "call", "reports.jsonl"
@@ -44,7 +44,7 @@ def run_repeatedly(item: pytest.Function, request: Repetition) -> None:
     with TemporaryDirectory(prefix="samebits-") as home:
         for number in range(request.runs):
             call = _one_of_several(item, request, calls, Path(home, str(number)))
-            named = known_of(item).result()
+            named = record_of(item).result()
             call = call if named is None else replace(call, named=named.given.tensors)
             try:
                 words = difference(calls[0], call) if calls else ""
@@ -108,7 +108,7 @@ def _in_this_process(item: pytest.Function, request: Repetition, number: int, fo
     function = item.obj
     if is_async(inspect.unwrap(function)):
         fail("an async test cannot be called twice in one process: add isolated=True")
-    return recorded_call(folder, function, (), _arguments(item), known_of(item).entering)
+    return recorded_call(folder, function, (), _arguments(item), record_of(item).entering)
 
 
 def _arguments(item: pytest.Function) -> dict[str, object]:
@@ -120,21 +120,21 @@ def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
     state = item.session._setupstate
     assert item.parent is not None
     state.teardown_exact(item.parent)  # type: ignore[arg-type]
-    known_of(item).undo()
+    record_of(item).undo()
     if item.cls is not None:
         vars(item).pop("_obj", None)
         vars(item).pop("_instance", None)
     item._initrequest()
-    known_of(item).is_set_up = True
+    record_of(item).is_set_up = True
     treat(item, (), variant)
     state.setup(item)
 
 
 def _in_own_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
-    record = known_of(item)
+    record = record_of(item)
     try:
         # In that process, generators are treated for each test, other factors when it starts.
-        settings = varied([name for name in request.vary if not is_generator(name)], number)
+        settings = varied_settings([name for name in request.vary if not is_generator(name)], number)
         outcome = isolated_run(folder, _arguments_for(item, folder, number), settings)
         call = read_call(folder / _CALL) if is_complete(folder / _CALL) else None
     except SamebitsError as error:
@@ -178,7 +178,7 @@ def _arguments_for(item: pytest.Function, folder: Path, number: int) -> list[str
 
 def call_for_another_process(item: pytest.Function, folder: Path) -> None:
     """Make one run of a test, for the process that compares it with others."""
-    recorded_call(folder / _CALL, item.obj, (), _arguments(item), known_of(item).entering)
+    recorded_call(folder / _CALL, item.obj, (), _arguments(item), record_of(item).entering)
 
 
 # ---- what pytest made of it ------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def keep_for_other_process(config: pytest.Config, report: pytest.TestReport, is_
         report.outcome = "passed"
 
 
-def take_over(report: pytest.TestReport, call: pytest.CallInfo[None], ended: pytest.TestReport | None) -> None:
+def adopt_outcome(report: pytest.TestReport, call: pytest.CallInfo[None], ended: pytest.TestReport | None) -> None:
     """Take over the outcome of the test in a process of its own, unless its runs diverged."""
     if ended is None or (call.excinfo is not None and ended.outcome != "skipped"):
         return

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterator
 
 from samebits.lint.libraries import ALL
-from samebits.lint.project import class_around, draws_in, is_for_none, seeds_in, splits_in, statements_above
+from samebits.lint.project import class_around, draws_in, is_none_fallback, seeds_in, splits_in, statements_above
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import Function, dotted, last_name
 
@@ -34,7 +34,7 @@ def find(project: Project, source: Source) -> Findings:
         draws = [
             draw
             for draw in (*draws_in(source, library), *splits)
-            if any(outer in above for outer in _around(source, draw)) and not is_for_none(source, draw)
+            if any(outer in above for outer in _around(source, draw)) and not is_none_fallback(source, draw)
         ]
         all_models = project.models_in(source) if library == "torch" else []
         models = [model for model in all_models if any(outer in above for outer in _around(source, model))]
@@ -54,7 +54,7 @@ def _layers(project: Project, source: Source, model: ast.Call) -> list[ast.Call]
 
 def _around(source: Source, node: ast.AST) -> Iterator[ast.AST]:
     """The nodes that a node stands in, up to its function or a call that only shows it."""
-    for outer in source.around(node):
+    for outer in source.ancestors(node):
         if isinstance(outer, Function | ast.Lambda | ast.ClassDef) or (
             isinstance(outer, ast.Call) and last_name(outer.func) in ("print", "info", "debug")
         ):

@@ -12,7 +12,7 @@ A number that is written down:
 import ast
 
 from samebits.lint.libraries import ENTROPY, GENERATORS, SEEDS
-from samebits.lint.project import is_for_none, parts_of, value_of
+from samebits.lint.project import is_none_fallback, parts_of, value_of
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import owner_of
 
@@ -43,6 +43,6 @@ def _is_reseeded(source: Source, call: ast.Call) -> bool:
 
 def _entropy(source: Source, seed: ast.expr) -> str:
     for part in parts_of(source, seed):
-        if isinstance(part, ast.Call) and source.qualified(part.func) in ENTROPY and not is_for_none(source, part):
+        if isinstance(part, ast.Call) and source.qualified(part.func) in ENTROPY and not is_none_fallback(source, part):
             return source.qualified(part.func)
     return ""

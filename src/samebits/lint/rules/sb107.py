@@ -14,7 +14,7 @@ With one:
 import ast
 
 from samebits.lint.libraries import GENERATORS
-from samebits.lint.project import is_for_none
+from samebits.lint.project import is_none_fallback
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import dotted, is_none
 
@@ -30,7 +30,7 @@ def find(project: Project, source: Source) -> Findings:
     for name in (*GENERATORS, *_SECRETS):
         for call in source.calls[name] if name != "torch.Generator" else ():
             is_open = name in _SECRETS or (is_none(call.args[0]) if call.args else not call.keywords)
-            if is_open and not is_for_none(source, call) and not _is_seeded(source, call):
+            if is_open and not is_none_fallback(source, call) and not _is_seeded(source, call):
                 seedless = f"asks the operating system for every draw, and takes no seed: {name}()"
                 unseeded = f"draws its seed from the operating system: {name}() without one"
                 yield Finding.at(source, call, seedless if name in _SECRETS else unseeded)

@@ -15,9 +15,9 @@ Put it in order:
 from dataclasses import replace
 
 from samebits.lint.findings import SEED, WEAK
-from samebits.lint.following import Following
+from samebits.lint.order_flow import OrderTracker
 from samebits.lint.orders import set_orders, sets_taken
-from samebits.lint.project import is_checked, is_parameter
+from samebits.lint.project import is_parameter, is_type_tested
 from samebits.lint.rule import Findings, Project, Rule, Source
 
 
@@ -26,7 +26,9 @@ def find(project: Project, source: Source) -> Findings:
     """Sets whose order reaches numbers, an index, a split, a stack, a dataset or a training loop."""
     for node, finding in set_orders(project, source):
         if SEED in finding.depends_on and finding.weight > WEAK:
-            sets = [one for one in sets_taken(node) if not is_parameter(source, one) and not is_checked(source, one)]
-            uses = [use for one in sets for use in Following(project).uses(source, one, of="set")]
+            sets = [
+                one for one in sets_taken(node) if not is_parameter(source, one) and not is_type_tested(source, one)
+            ]
+            uses = [use for one in sets for use in OrderTracker(project).uses(source, one, of="set")]
             if uses:
                 yield replace(finding, reason=f"{finding.reason}, and that {uses[0].how}")

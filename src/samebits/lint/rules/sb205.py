@@ -16,7 +16,7 @@ In the order of the tasks:
 
 import ast
 
-from samebits.lint.following import Following
+from samebits.lint.order_flow import OrderTracker
 from samebits.lint.project import argument, loop_around
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import last_name, walk
@@ -28,10 +28,10 @@ _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)
 def find(project: Project, source: Source) -> Findings:
     """Results that are collected as they are done, where their order is used; also loaders that keep no order."""
     for call in (*source.methods["as_completed"], *source.methods["imap_unordered"]):
-        if _is_kept(Following(project), source, call):
+        if _is_kept(OrderTracker(project), source, call):
             yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
     for call in source.methods["get"] if source.methods["Process"] else ():
-        if _is_shared(source, call) and _is_collected(Following(project), source, call):
+        if _is_shared(source, call) and _is_collected(OrderTracker(project), source, call):
             yield Finding.at(source, call, "takes from a queue what several processes put there, in any order")
     for call in source.methods["DataLoader"]:
         if getattr(argument(call, "in_order"), "value", True) is False:
@@ -43,10 +43,10 @@ def _is_shared(source: Source, call: ast.Call) -> bool:
     function = source.function_of(call)
     starts = [start for start in source.methods["Process"] if source.function_of(start) is function]
     # The `get` of a dict has arguments.
-    return not call.args and any(isinstance(outer, _LOOPS) for start in starts for outer in source.around(start))
+    return not call.args and any(isinstance(outer, _LOOPS) for start in starts for outer in source.ancestors(start))
 
 
-def _is_collected(following: Following, source: Source, call: ast.Call) -> bool:
+def _is_collected(following: OrderTracker, source: Source, call: ast.Call) -> bool:
     """Whether the results of a call fill a list whose order is used."""
     parent, loop = source.parents[call], loop_around(source, call)
     if isinstance(parent, ast.ListComp):
@@ -54,7 +54,7 @@ def _is_collected(following: Following, source: Source, call: ast.Call) -> bool:
     return isinstance(loop, ast.For) and _keeps(following, source, parent, loop)
 
 
-def _is_kept(following: Following, source: Source, node: ast.expr) -> bool:
+def _is_kept(following: OrderTracker, source: Source, node: ast.expr) -> bool:
     parent = source.parents[node]
     match parent:
         case ast.Call() if last_name(parent.func) in ("enumerate", "tqdm", "track"):
@@ -69,7 +69,7 @@ def _is_kept(following: Following, source: Source, node: ast.expr) -> bool:
     return False
 
 
-def _keeps(following: Following, source: Source, node: ast.AST, loop: ast.For | ast.AsyncFor) -> bool:
+def _keeps(following: OrderTracker, source: Source, node: ast.AST, loop: ast.For | ast.AsyncFor) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="append" | "extend", value=owner), args=[_]):
             return bool(following.later_uses(source, owner, loop, "done"))

@@ -36,7 +36,7 @@ _DRAWING = {"__getitem__", "__call__", "__iter__", "forward", "transform"}
 def find(project: Project, source: Source) -> Findings:
     """Generators that the `__init__` of a dataset makes and its other methods use, where workers may copy them."""
     for call in (call for name in GENERATORS for call in source.calls[name]):
-        node = next((one for one in source.around(call) if isinstance(one, ast.stmt)), call)
+        node = next((one for one in source.ancestors(call) if isinstance(one, ast.stmt)), call)
         holder, name = class_around(source, node), dotted(node.targets[0]) if isinstance(node, ast.Assign) else ""
         if holder is None or not name.startswith("self."):
             continue
@@ -53,7 +53,7 @@ def find(project: Project, source: Source) -> Findings:
 
 def _is_in_workers(project: Project, source: Source, holder: ast.ClassDef) -> bool:
     methods = {member.name for member in holder.body if isinstance(member, ast.FunctionDef)}
-    is_seeded = project.is_mentioned(project.together(source), "get_worker_info", "worker_init_fn") or any(
+    is_seeded = project.is_mentioned(project.files_of_scripts(source), "get_worker_info", "worker_init_fn") or any(
         # The workers of our own loader seed every sample.
         argument(call, "worker_init_fn") is not None or file.qualified(call.func).startswith("samebits")
         for file, call in project.loaders(source)

@@ -46,6 +46,6 @@ def find(project: Project, source: Source) -> Findings:
 def _is_now_and_then(source: Source, node: ast.AST) -> bool:
     """Whether a node stands in a loop, below a condition such as `epoch % 5 == 0`."""
     here = source.function_of(node)
-    ifs = [outer for outer in source.around(node) if isinstance(outer, ast.If) and source.function_of(outer) is here]
+    ifs = [outer for outer in source.ancestors(node) if isinstance(outer, ast.If) and source.function_of(outer) is here]
     periodic = [one for one in ifs if any(isinstance(part, ast.Mod) for part in ast.walk(one.test))]
     return any(loop_around(source, one) for one in periodic)

@@ -12,7 +12,7 @@ In its own order:
 
 import ast
 
-from samebits.lint.project import EVALUATION, is_true, passed
+from samebits.lint.project import EVALUATION, argument_or_option, is_true
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import last_name
 
@@ -22,7 +22,7 @@ def find(project: Project, source: Source) -> Findings:
     """Loaders that shuffle, and samplers that shuffle by default, whose name or function speaks of evaluation."""
     for call in (*source.methods["DataLoader"], *source.methods["DistributedSampler"]):
         is_sampler = last_name(call.func) == "DistributedSampler"
-        shuffle = passed(source, call, "shuffle", 3 if is_sampler else 2)
+        shuffle = argument_or_option(source, call, "shuffle", 3 if is_sampler else 2)
         is_by_default = is_sampler and shuffle is None and all(keyword.arg for keyword in call.keywords)
         if not is_by_default and not is_true(shuffle):
             continue

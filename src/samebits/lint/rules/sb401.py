@@ -14,7 +14,7 @@ Without a race:
     torch.backends.cudnn.benchmark = False
 """
 
-from samebits.lint.project import is_true, seeds_in, set_to
+from samebits.lint.project import assignments_to, is_true, seeds_in
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
@@ -22,8 +22,8 @@ from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 def find(project: Project, source: Source) -> Findings:
     """`benchmark = True` in a script that trains with a seed or repeatable kernels, or in a function that seeds."""
     seeding = {source.function_of(call) for _, call in seeds_in(source)}
-    is_deterministic = any(is_true(value) for _, value in set_to(source, f"{_CUDNN}.deterministic"))
-    for node, value in set_to(source, f"{_CUDNN}.benchmark"):
+    is_deterministic = any(is_true(value) for _, value in assignments_to(source, f"{_CUDNN}.deterministic"))
+    for node, value in assignments_to(source, f"{_CUDNN}.benchmark"):
         should_repeat = source in project.trains and (is_deterministic or "torch" in project.seeds(source))
         if is_true(value) and (should_repeat or source.function_of(node) in seeding):
             yield Finding.at(source, node, "lets cuDNN choose kernels by time, which a seed does not hold still")

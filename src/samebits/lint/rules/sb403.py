@@ -24,7 +24,7 @@ def find(project: Project, source: Source) -> Findings:
     for call in source.calls[_NAME]:
         mode = argument(call, "mode", 0)
         if isinstance(source.function_of(call), Function) and any(
-            isinstance(outer, ast.If) for outer in source.around(call)
+            isinstance(outer, ast.If) for outer in source.ancestors(call)
         ):
             continue  # an option or a caller chooses it
         if is_true(argument(call, "warn_only")):

@@ -32,6 +32,6 @@ def find(project: Project, source: Source) -> Findings:
         entries = project.entries_of(source)
         if not _OPTIMIZER.fullmatch(owner) or not any(entry in project.trains for entry in entries):
             continue
-        words = {word for file in project.together(source) for word in file.words}
+        words = {word for file in project.files_of_scripts(source) for word in file.words}
         if not words & _RESTORING and not any("rng" in word.lower() for word in words):
             yield Finding.at(source, call, f"resumes {owner}, and no script here the states of generators")

@@ -32,7 +32,7 @@ def find(project: Project, source: Source) -> Findings:
     for library, call in seeds_in(source) if restored else ():
         above, here = statements_above(source, call), source.function_of(call)
         nearby = [one for restorer, one in restored if restorer == library and source.function_of(one) is here]
-        before = [one for one in nearby if any(outer in above for outer in source.around(one))]
+        before = [one for one in nearby if any(outer in above for outer in source.ancestors(one))]
         if before and call not in nearby and all(one.lineno < call.lineno for one in nearby):
             yield Finding.at(source, call, f"throws away the state that line {before[-1].lineno} has restored")
 

@@ -42,7 +42,7 @@ def find(project: Project, source: Source) -> Findings:
         here, holder = source.function_of(call), checkpoint_part(call.args[0])[0] if call.args else ""
         if (here, holder) not in counters:
             continue
-        together = project.together(source)
+        together = project.files_of_scripts(source)
         lost = [part for part in _PARTS if _is_lost(part, together)]
         if lost:
             yield Finding.at(source, call, f"resumes the model, and no script here its {' and '.join(lost)}")

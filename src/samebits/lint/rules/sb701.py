@@ -26,7 +26,7 @@ def find(project: Project, source: Source) -> Findings:
     """Samplers that shuffle, in files of whose scripts none mentions `set_epoch`."""
     for call in source.methods["DistributedSampler"]:
         shuffle, roots = argument(call, "shuffle", 3), {name.split(".")[0] for name in source.imported.values()}
-        files = project.together(source) if project.entries_of(source) else project.sources
+        files = project.files_of_scripts(source) if project.entries_of(source) else project.sources
         if project.is_mentioned(files, "set_epoch"):
             continue
         if getattr(shuffle, "value", True) is not False and not roots & set(_FRAMEWORKS):

@@ -25,7 +25,9 @@ _RANK = re.compile(r"((.*_)?rank|process_index)", re.IGNORECASE)
 def find(project: Project, source: Source) -> Findings:
     """Splits where the last seed above in the function, or else every seed of the script, is computed from the rank."""
     for library, split in splits_in(source):
-        seeds = [(file, call) for file in project.together(source) for of, call in seeds_in(file) if of == library]
+        seeds = [
+            (file, call) for file in project.files_of_scripts(source) for of, call in seeds_in(file) if of == library
+        ]
         here = source.function_of(split)
         near = [seed for seed in seeds if seed[0] is source and source.function_of(seed[1]) is here]
         near = [seed for seed in near if seed[1].lineno < split.lineno]

@@ -24,7 +24,7 @@ from samebits.lint.source import last_name
 def find(project: Project, source: Source) -> Findings:
     """Samplers without a seed in scripts that have an option `--seed`; those for evaluation are left to SB304."""
     for call in source.methods["DistributedSampler"]:
-        options = [option for file in project.together(source) for option in file.methods["add_argument"]]
+        options = [option for file in project.files_of_scripts(source) for option in file.methods["add_argument"]]
         has_option = any(getattr(name, "value", "") == "--seed" for option in options for name in option.args)
         shuffle = getattr(argument(call, "shuffle", 3), "value", True)
         names = [*map(last_name, getattr(source.parents[call], "targets", ()))]

@@ -11,7 +11,7 @@ Start the script with it, or with `samebits run`; or do not depend on the order 
     names = sorted({"cat", "dog"})
 """
 
-from samebits.lint.environment import settings
+from samebits.lint.environment import variables_set
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 _STARTS = {"Popen", "subprocess", "spawn", "Process", "launch"}
@@ -21,6 +21,6 @@ _STARTS |= {"execv", "execve", "execl", "execle", "execvp", "execvpe"}
 @Rule("error")
 def find(project: Project, source: Source) -> Findings:
     """Statements that set PYTHONHASHSEED in a file that starts no further process which would read it."""
-    for name, _, node in settings(source):
+    for name, _, node in variables_set(source):
         if name == "PYTHONHASHSEED" and not project.is_mentioned([source], *_STARTS):
             yield Finding.at(source, node, "sets PYTHONHASHSEED, which Python has read before")

@@ -17,14 +17,14 @@ Above all imports, or from within torch:
 import ast
 from collections.abc import Iterator
 
-from samebits.lint.environment import THREADS, settings
+from samebits.lint.environment import THREADS, variables_set
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 
 
 @Rule("error", factors=("cpu-threads",), fix="safe", cure="late variable")
 def find(project: Project, source: Source) -> Findings:
     """Statements at the top of a file that set a variable for threads below an import of torch or NumPy."""
-    for name, _, node in settings(source):
+    for name, _, node in variables_set(source):
         loaded = next(_imports(source, node), None)
         if name in THREADS and loaded is not None and isinstance(source.function_of(node), ast.Module):
             yield Finding.at(source, node, f"sets {name} after line {loaded.lineno}, where it is read")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from samebits.base.errors import SamebitsError
-from samebits.report.answers import document_of, dumped, unanswered
+from samebits.report.answers import document_of, error_document, json_text
 
 
 def answer(kind: str, record: object) -> str:
     """Return the document of an answer: its record, key by key."""
-    return dumped(document_of(kind, record))
+    return json_text(document_of(kind, record))
 
 
 def failure(kind: str, error: SamebitsError) -> str:
     """Return the document of a failure: the same keys without an answer."""
-    return dumped(unanswered(kind, error))
+    return json_text(error_document(kind, error))

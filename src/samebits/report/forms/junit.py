@@ -11,8 +11,8 @@ from samebits.base.errors import SamebitsError
 from samebits.base.printable import printable
 from samebits.checking.verdict import CheckVerdict
 from samebits.locking.verdict import EntriesVerified
-from samebits.report.locks import entry_told
-from samebits.report.text import check_told
+from samebits.report.locks import entry_report
+from samebits.report.text import check_report
 
 # Characters that XML 1.0 cannot hold, not even escaped.
 _UNHEARD_OF = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -41,12 +41,12 @@ def failure(kind: str, error: SamebitsError) -> str:
 
 def _cases(record: CheckVerdict | EntriesVerified) -> list[_Case]:
     if isinstance(record, CheckVerdict):
-        told, error = check_told(record), record.error
+        told, error = check_report(record), record.error
         headline = told.headline if error is None else error.message.splitlines()[0]
         return [_Case(record.command, record.kind, headline, _with_error(told.text, error), record.took_seconds)]
     cases = []
     for item in record.entries:
-        told = entry_told(item, record)
+        told = entry_report(item, record)
         cases.append(_Case(item.name, item.kind, told.headline, _with_error(told.text, item.error), item.wall_seconds))
     return cases
 

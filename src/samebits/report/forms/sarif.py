@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from samebits.base.errors import SamebitsError
 from samebits.base.version import __version__
-from samebits.report.answers import dumped, find_answer
+from samebits.report.answers import find_answer, json_text
 from samebits.report.remarks import REMARKS, Remark, failure_remark
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -49,7 +49,7 @@ def _log(remarks: Sequence[Remark], exit_code: int, properties: Mapping[str, obj
         "columnKind": "unicodeCodePoints",
         "properties": dict(properties),
     }
-    return dumped({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _invocation(remarks: Sequence[Remark], exit_code: int) -> dict[str, object]:

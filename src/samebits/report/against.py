@@ -7,9 +7,9 @@ from samebits.against.operations import OpMismatch
 from samebits.against.verdict import Across, Crossing
 from samebits.base.printable import listed
 from samebits.base.sites import shown_path
-from samebits.report.origins import called, place_rows
-from samebits.report.places import agreed, distance_words, ran, where, which
-from samebits.report.rows import Rows, Told, counted, unseen_rows
+from samebits.report.origins import op_name, place_rows
+from samebits.report.places import difference_words, distance_words, place_words, run_rows, stream_list
+from samebits.report.rows import AnswerReport, Rows, counted, unseen_rows
 
 # How many packages and operations a terminal shows; JSON has all of them.
 MOST_PACKAGES, MOST_INSTEAD = 12, 6
@@ -21,11 +21,14 @@ _WHY = {
 }
 
 
-def against_told(found: Crossing) -> Told:
+def against_report(found: Crossing) -> AnswerReport:
     """Return the answer: where two environments diverge, at which operation, and which packages differ."""
     rows: Rows = []
     if found.divergent is not None:
-        rows += [("first", which(found.divergent.divergence)), ("by", distance_words(found.divergent.distance))]
+        rows += [
+            ("first", difference_words(found.divergent.divergence)),
+            ("by", distance_words(found.divergent.distance)),
+        ]
     if found.across is not None:
         rows += _operation(found.across)
     elif found.divergent is not None and not found.notes:
@@ -33,17 +36,17 @@ def against_told(found: Crossing) -> Told:
     rows += _packages(found.packages)
     rows += [("here", _interpreter(found.here)), ("there", _interpreter(found.there))]
     rows += [("pinned", ", ".join(found.pinned)), *(("note", text) for text in found.notes)]
-    return Told(headline(found), [*rows, *ran(found.runs), *unseen_rows(found.not_observed)])
+    return AnswerReport(headline(found), [*rows, *run_rows(found.runs), *unseen_rows(found.not_observed)])
 
 
 def headline(found: Crossing) -> str:
     """Return the answer in one sentence."""
     between = " and ".join(_told_apart(found.here, found.there))
     if found.divergent is not None:
-        return f"different bits: {between} diverge {where(found.divergent.divergence)}"
+        return f"different bits: {between} diverge {place_words(found.divergent.divergence)}"
     if found.error is not None:
         return f"undecided: {found.error.message.splitlines()[0]}"
-    return f"same bits: {between} agree in {agreed(found.streams)}, for {counted(found.steps, 'step')}"
+    return f"same bits: {between} agree in {stream_list(found.streams)}, for {counted(found.steps, 'step')}"
 
 
 def _told_apart(here: Interpreter, there: Interpreter) -> tuple[str, str]:
@@ -69,7 +72,7 @@ def _interpreter(side: Interpreter) -> str:
 def _operation(across: Across) -> Rows:
     mismatch = across.mismatch
     kind = mismatch.row.kind
-    rows: Rows = [("op", f"{called(kind)}      {describe(across)}")]
+    rows: Rows = [("op", f"{op_name(kind)}      {describe(across)}")]
     for side, instead in (("here", mismatch.instead_a), ("there", mismatch.instead_b)):
         rows.append(("", f"{side}: {listed([row.kind.op for row in instead], MOST_INSTEAD)}" if instead else ""))
     rows += [*place_rows(kind), *_replay(across)]

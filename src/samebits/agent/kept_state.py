@@ -26,7 +26,7 @@ from samebits.base.sites import is_user_file
 from samebits.bits.digest import digests, is_evidence
 from samebits.rng.packing import PackingError, pack, unpack
 from samebits.runfolder.notes import Lacks
-from samebits.runfolder.spec import Moment, Restored
+from samebits.runfolder.spec import Moment, Restoration
 from samebits.runfolder.tensors import write_tensors
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def kept_at(folder: Path, rank: int) -> Path:
     return folder / f"kept.rank{rank}.json"
 
 
-class _Moments(ABC):
+class _LineFollower(ABC):
     """Notices when the program comes to a line of the user's, or calls a model: there states of runs can be compared.
 
     Lines are followed in the main thread alone, and only between a save or a load and the call of a model.
@@ -60,7 +60,7 @@ class _Moments(ABC):
         recorder.on(Event.CALLED, lambda *_: self.called("call"), first=True)
 
     @abstractmethod
-    def came(self, moment: str, frame: FrameType | None) -> None:
+    def at_moment(self, moment: str, frame: FrameType | None) -> None:
         """Handle that the program reaches `moment`."""
 
     def open(self) -> None:
@@ -103,23 +103,23 @@ class _Moments(ABC):
     def _safely(self, moment: str, frame: FrameType | None) -> None:
         try:
             with self.recorder.lock:
-                self.came(moment, frame)
+                self.at_moment(moment, frame)
         except Exception as error:  # states may be of any sort: one that cannot be kept is not given back
             self.is_open = False
             self.recorder.note_once(f"a state at the save, which could not be kept: {type(error).__name__}: {error}")
 
 
-class Keeping(_Moments):
+class StateKeeper(_LineFollower):
     """Keeps what the program holds after a save, line by line up to the next call of a model; the last save counts."""
 
     def open(self) -> None:
         self.moments: dict[str, Plain] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self.began = time.monotonic()
-        self.came("save", sys._getframe())
+        self.at_moment("save", sys._getframe())
         super().open()
 
-    def came(self, moment: str, frame: FrameType | None) -> None:
+    def at_moment(self, moment: str, frame: FrameType | None) -> None:
         is_late = len(self.moments) > MOST_LINES or time.monotonic() - self.began > MOST_SECONDS
         if moment not in self.moments and not (is_late and ":" in moment):
             self.moments[moment] = as_plain(slots_of(self.recorder, frame).values(), self.tensors)
@@ -130,13 +130,13 @@ class Keeping(_Moments):
             write(kept_at(self.recorder.journal.folder, self.recorder.main.log.rank), self.moments, self.tensors)
 
 
-class GivingBack(_Moments):
+class StateRestorer(_LineFollower):
     """Compares what a resumed run holds with what was kept, and gives back what was asked for, each at its moment.
 
     Lines are counted from the last load on, batches from the beginning of the process.
     """
 
-    def __init__(self, recorder: Recorder, restored: Restored, fetches: Fetches) -> None:
+    def __init__(self, recorder: Recorder, restored: Restoration, fetches: Fetches) -> None:
         super().__init__(recorder)
         self.restored, self.fetches = restored, fetches
         self.is_done = self.is_compared = False
@@ -161,7 +161,7 @@ class GivingBack(_Moments):
         self.is_open |= not self.is_compared
         super().called(what)
 
-    def came(self, moment: str, frame: FrameType | None) -> None:
+    def at_moment(self, moment: str, frame: FrameType | None) -> None:
         kept = self.moments.get(moment)
         if kept is None or self.is_compared or moment in self.passed:
             return

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.fixing.edits import Edit, NoCureError, Original
+from samebits.fixing.edits import Edit, EditableFile, NoCureError
 from samebits.lint.source import Function, last_name
 
 # Module → the alias that everybody gives it.
@@ -30,7 +30,7 @@ class Opening:
     below: int = 0
 
 
-def name_of(own: Original, module: str) -> str:
+def name_of(own: EditableFile, module: str) -> str:
     """Return the name by which a file calls a module, or will call it once it is imported; NoCureError if taken."""
     present = imported(own, module)
     if present:
@@ -41,7 +41,7 @@ def name_of(own: Original, module: str) -> str:
     return _ALIASES.get(module, module)
 
 
-def imported(own: Original, module: str) -> str:
+def imported(own: EditableFile, module: str) -> str:
     """Return the name by which a file calls a module that it imports at its top level; empty where it does not."""
     for node in own.source.tree.body:
         for alias in node.names if isinstance(node, ast.Import) else ():
@@ -52,7 +52,7 @@ def imported(own: Original, module: str) -> str:
     return ""
 
 
-def _is_bound(own: Original, name: str) -> bool:
+def _is_bound(own: EditableFile, name: str) -> bool:
     """Whether a file binds a name to something other than the module of that name."""
     for node in ast.walk(own.source.tree):
         match node:
@@ -68,7 +68,7 @@ def _is_bound(own: Original, name: str) -> bool:
     return False
 
 
-def opened(own: Original, openings: Sequence[Opening]) -> list[Edit]:
+def opened(own: EditableFile, openings: Sequence[Opening]) -> list[Edit]:
     """Return the edits that insert openings: each line once, below the missing imports that it needs."""
     edits = list[Edit]()
     for below in sorted({opening.below for opening in openings}):
@@ -85,7 +85,7 @@ def opened(own: Original, openings: Sequence[Opening]) -> list[Edit]:
     return edits
 
 
-def _inserted(own: Original, below: int, imports: list[str], lines: list[str]) -> Edit:
+def _inserted(own: EditableFile, below: int, imports: list[str], lines: list[str]) -> Edit:
     """Return the edit that inserts imports, or lines apart from an import above, below a line; 0: at the top."""
     if below == 0:
         body = own.source.tree.body
@@ -102,11 +102,11 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _is_import(own: Original, line: int) -> bool:
+def _is_import(own: EditableFile, line: int) -> bool:
     return any(isinstance(one, ast.Import | ast.ImportFrom) and one.end_lineno == line for one in own.source.tree.body)
 
 
-def _above(own: Original) -> int:
+def _above(own: EditableFile) -> int:
     """Return the line on which the docstring and the imports from `__future__` end; 0 where there are none."""
     end = 0
     for node in own.source.tree.body:
@@ -117,7 +117,7 @@ def _above(own: Original) -> int:
     return _alone(own, end)
 
 
-def imports_end(own: Original) -> int:
+def imports_end(own: EditableFile) -> int:
     """Return the line on which the imports at the top of a file end, or else its docstring; 0 where it has neither."""
     end = _above(own)
     for node in own.source.tree.body:
@@ -137,7 +137,7 @@ def _only_imports(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
-def _alone(own: Original, line: int) -> int:
+def _alone(own: EditableFile, line: int) -> int:
     """Return a line as it is; NoCureError where code goes on from it into the next, so that nothing fits below."""
     if line and any(one.lineno == line and one.end_lineno != line for one in own.source.tree.body):
         raise NoCureError(f"line {line} holds more than one statement")
@@ -146,7 +146,7 @@ def _alone(own: Original, line: int) -> int:
     return line
 
 
-def seed_constant(own: Original) -> tuple[str, int]:
+def seed_constant(own: EditableFile) -> tuple[str, int]:
     """Return name and line of a number at the top of a file that is called a seed; `"", 0` where there is none."""
     for node in own.source.tree.body:
         match node:
@@ -160,7 +160,7 @@ def seed_constant(own: Original) -> tuple[str, int]:
     return "", 0
 
 
-def block_of(own: Original, line: int) -> tuple[list[ast.stmt], ast.stmt]:
+def block_of(own: EditableFile, line: int) -> tuple[list[ast.stmt], ast.stmt]:
     """Return the block and the plain statement in it that begins at a line; NoCureError where there is none."""
     for node in ast.walk(own.source.tree):
         for name in ("body", "orelse", "finalbody"):

@@ -8,13 +8,19 @@ from functools import cached_property
 
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.comparison.runs import saved_beside
+from samebits.comparison.runs import saved_values_agree
 from samebits.resuming.missing import wrong_generators
-from samebits.resuming.seen import TOLD, Seen, read_seen, what_it_lacks, what_was_loaded
-from samebits.resuming.tracks import First, Side, Start, Track, earliest_difference, start_of, tracks_of
+from samebits.resuming.tracks import First, RankPair, RankTrack, Start, earliest_difference, start_of, tracks_of
+from samebits.resuming.training_notes import (
+    DECLARED_SAVE,
+    TrainingNotes,
+    loaded_checkpoint,
+    read_lacks,
+    read_training_notes,
+)
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import Lacks, Loaded, Saved
-from samebits.runfolder.spec import Moment, Restored
+from samebits.runfolder.spec import Moment, Restoration
 
 
 @dataclass(frozen=True)
@@ -24,11 +30,11 @@ class Recorded:
     run: Run
 
     @cached_property
-    def seen(self) -> Seen:
-        return read_seen(self.run.path)
+    def seen(self) -> TrainingNotes:
+        return read_training_notes(self.run.path)
 
     @cached_property
-    def tracks(self) -> dict[int, Track]:
+    def tracks(self) -> dict[int, RankTrack]:
         return tracks_of(self.run.folder.recordings())
 
     @property
@@ -43,7 +49,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ResumeComparison:
     """A resumed run compared with the uninterrupted one, rank by rank, and the checkpoint that it resumed from.
 
     Attributes:
@@ -53,8 +59,8 @@ class Beside:
         is_aside: the checkpoint was saved in another thread.
     """
 
-    sides: Sequence[Side]
-    given: Restored
+    sides: Sequence[RankPair]
+    given: Restoration
     checkpoint: SavedCheckpoint
     is_loaded: bool
     lacks: list[Lacks]
@@ -72,7 +78,7 @@ class Beside:
         ranks = tuple(one.rank for one in divergences if one is not None and one.stream == first_divergence.stream)
         return replace(first_divergence, ranks=ranks if len(ranks) > 1 else ())
 
-    def to_give_back(self, first: First, suspect: Missing) -> Restored | None:
+    def to_give_back(self, first: First, suspect: Missing) -> Restoration | None:
         """Return what to give back, and when, to test whether a state is missing; None where that cannot be tested."""
         given, (side, row, _) = self.given, first
         a, b = side.fetched(row)
@@ -97,22 +103,24 @@ class Beside:
         return replace(given, moment=moment, batch=batch, names=names)
 
 
-def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Restored) -> Beside | None:
+def compare_resumed(
+    whole: Recorded, killed: Recorded, resumed: Recorded, given: Restoration
+) -> ResumeComparison | None:
     """Compare a resumed run with the uninterrupted one; None where the resumed run took no step."""
     if not resumed.tracks:
         return None
     stopped = killed.seen
-    saved, loaded = what_was_loaded(stopped, resumed.seen)
-    is_known = loaded is not None or any(save.what == TOLD for save in stopped.saves)
+    saved, loaded = loaded_checkpoint(stopped, resumed.seen)
+    is_known = loaded is not None or any(save.what == DECLARED_SAVE for save in stopped.saves)
     done = saved.steps if saved is not None else (stopped.last_save or None) if is_known else None
-    agreement = saved_beside(*(one.run.folder.recordings() for one in (whole, killed)))
+    agreement = saved_values_agree(*(one.run.folder.recordings() for one in (whole, killed)))
     steady = frozenset(name for name, agrees in agreement.items() if agrees)
     sides = []
     for rank in sorted(whole.tracks.keys() & resumed.tracks.keys()):
         a, b = whole.tracks[rank], resumed.tracks[rank]
         start = start_of(a, b, done, stopped.most_done)
         fetched = whole.seen.of_rank(rank), resumed.seen.of_rank(rank)
-        side = Side(a, b, start, stopped.counts_at(start.step), *fetched, steady)
+        side = RankPair(a, b, start, stopped.counts_at(start.step), *fetched, steady)
         if done is not None and done != start.step and not start.is_from_the_start and side.has_other_data:
             # The parameters come from one file, the rest from another, newer one: the data decide the step.
             alternative = replace(side, start=Start(done, has_parameters=False), counts=stopped.counts_at(done))
@@ -120,11 +128,11 @@ def laid_beside(whole: Recorded, killed: Recorded, resumed: Recorded, given: Res
         sides.append(side)
     if saved is None or saved.steps != sides[0].start.step:
         saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
-    is_aside, lacks = saved is not None and saved.is_aside, what_it_lacks(resumed.run.path)
-    return Beside(sides, given, checkpoint_of(stopped, saved, loaded), loaded is not None, lacks, is_aside)
+    is_aside, lacks = saved is not None and saved.is_aside, read_lacks(resumed.run.path)
+    return ResumeComparison(sides, given, checkpoint_of(stopped, saved, loaded), loaded is not None, lacks, is_aside)
 
 
-def checkpoint_of(killed: Seen, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:
+def checkpoint_of(killed: TrainingNotes, saved: Saved | None, loaded: Loaded | None) -> SavedCheckpoint:
     """Return the checkpoint with the lines that saved and loaded it; an unknown save: the killed run's last one."""
     if saved is None:
         saved = next((one for one in reversed(killed.saves) if one.steps > 0), None)

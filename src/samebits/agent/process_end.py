@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from samebits.accelerators.devices import may_be_in_use, may_read_cudas_settings
 from samebits.base.ranks import world_size
-from samebits.factors.pinning import what_was_replaced
+from samebits.factors.pinning import replacement_counts
 from samebits.runfolder.notes import Ended, Journal, Note, Replaced, Used
 
 
-def what_was_used() -> list[str]:
+def features_used() -> list[str]:
     """Return what was used: `cuda`, `ranks`, `compiled`, which factors may need; `accelerator`, which runs share."""
     uses = {
         # False for a program on the CPU whose torch was built for CUDA.
@@ -40,8 +40,8 @@ def _has_ranks() -> bool:
 
 def notes_of_use() -> Iterator[Note]:
     """The notes for the end of a process: operations of torch that were replaced, and what was used."""
-    yield from (Replaced(op, calls, site) for (op, site), calls in what_was_replaced().items())
-    yield Used(tuple(what_was_used()))
+    yield from (Replaced(op, calls, site) for (op, site), calls in replacement_counts().items())
+    yield Used(tuple(features_used()))
 
 
 def end_process(journal: Journal, last_step: int) -> None:

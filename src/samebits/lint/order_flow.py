@@ -39,7 +39,7 @@ class Use(NamedTuple):
     call: ast.Call | None = None
 
 
-class Following:
+class OrderTracker:
     """Finds where the files of a project use the order of unordered things."""
 
     def __init__(self, project: Project) -> None:
@@ -62,9 +62,9 @@ class Following:
             if holder not in seen:
                 seen.add(holder)
                 yield file, holder
-                waiting += self.next(file, holder)
+                waiting += self.holders_of(file, holder)
 
-    def next(self, source: Source, node: ast.AST) -> list[tuple[Source, ast.AST]]:
+    def holders_of(self, source: Source, node: ast.AST) -> list[tuple[Source, ast.AST]]:
         """Return the expressions to which an expression passes its things on in one step, each with its file."""
         parent = source.parents[node]
         match parent:
@@ -77,8 +77,8 @@ class Following:
                 return [(source, parent)]
             case ast.Dict():
                 return [(source, parent)]
-            case ast.Call() if node in parent.args and (callee := self.own(source, parent.func)):
-                return self.given(*callee, parent, node)
+            case ast.Call() if node in parent.args and (callee := self.called_function(source, parent.func)):
+                return self.parameter_reads(*callee, parent, node)
             case ast.Await() | ast.BinOp() | ast.IfExp() | ast.BoolOp() | ast.Starred() | ast.List():
                 return [(source, parent)]
             case ast.Subscript(slice=ast.Slice()):
@@ -109,12 +109,14 @@ class Following:
                 ]
         return []
 
-    def own(self, source: Source, function: ast.expr) -> tuple[Source, Function] | None:
+    def called_function(self, source: Source, function: ast.expr) -> tuple[Source, Function] | None:
         """Return the function of these files that is called by its plain name, or as a method of `self`; else None."""
         is_plain = isinstance(function, ast.Name) or dotted(function).startswith("self.")
         return self.project.function(source, last_name(function)) if is_plain else None
 
-    def given(self, source: Source, function: Function, call: ast.Call, node: ast.AST) -> list[tuple[Source, ast.AST]]:
+    def parameter_reads(
+        self, source: Source, function: Function, call: ast.Call, node: ast.AST
+    ) -> list[tuple[Source, ast.AST]]:
         """Return the mentions, in a function, of the parameter to which a call passes a node; none if it is sorted."""
         names = [argument.arg for argument, _ in parameters(function.args)]
         is_method = names[:1] in (["self"], ["cls"])
@@ -136,7 +138,9 @@ class Following:
             later = [node for node in near if (node.lineno, node.col_offset) >= end]
             # Below the statement that assigns the name anew, it no longer holds these things.
             stored = [node for node in later if isinstance(node.ctx, ast.Store)][:1]
-            ends = [one.end_lineno or 0 for node in stored for one in source.around(node) if isinstance(one, ast.stmt)]
+            ends = [
+                one.end_lineno or 0 for node in stored for one in source.ancestors(node) if isinstance(one, ast.stmt)
+            ]
             reads = [node for node in later if node in reads and not (ends and node.lineno > ends[0])]
         return [] if any(_sorts(source, node) for node in reads) else [(source, node) for node in reads]
 

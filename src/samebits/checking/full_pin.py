@@ -22,7 +22,7 @@ FIRST_RUNS, ENOUGH_ALONE = 2, 3
 
 
 @dataclass
-class WholePin:
+class FullPin:
     """The experiment in which one factor is held whole, and its runs.
 
     Attributes:
@@ -87,14 +87,14 @@ class WholePin:
         )
 
 
-def whole_pin(round_: Round) -> Asking[WholePin | None]:
+def try_full_pin(round_: Round) -> Asking[FullPin | None]:
     """Return the factor that makes runs agree when it is held whole; None if there is none, or the baseline agrees."""
     baseline, inquiry = round_.baseline, round_.inquiry
     unsteady = inquiry.unsteady
     partly = [factor.name for factor in CATALOG if factor.held_in_part and factor.name in baseline.plan.named("pinned")]
     if unsteady is None or not partly or inquiry.left < FIRST_RUNS:
         return None
-    found, inquiry.unsteady = WholePin(partly[0], limit_after(inquiry.failures), unsteady), None
+    found, inquiry.unsteady = FullPin(partly[0], limit_after(inquiry.failures), unsteady), None
     try:
         is_guilty = yield from _is_guilty(baseline, found)
     finally:
@@ -108,7 +108,7 @@ def whole_pin(round_: Round) -> Asking[WholePin | None]:
     return found
 
 
-def _is_guilty(baseline: Baseline, found: WholePin) -> Asking[bool]:
+def _is_guilty(baseline: Baseline, found: FullPin) -> Asking[bool]:
     """Draw by lot whether the factor is held whole, until it is proven guilty or no longer can be."""
     inquiry = baseline.inquiry
     whole = baseline.spare.with_settings({found.factor: Setting("pinned")})

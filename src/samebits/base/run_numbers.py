@@ -16,7 +16,7 @@ _VERSIONED = (
 )
 
 
-def without_version(text: str) -> str:
+def without_run_number(text: str) -> str:
     """Return a text in which the numbers and times that are new in every run are replaced by `*` or removed.
 
     >>> without_version("lightning_logs/version_3/metrics.csv")

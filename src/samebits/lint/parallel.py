@@ -19,7 +19,7 @@ Group = dict[str, Text]
 _IMPORTS = re.compile(r"\b(?:import|from)\b(?:[^\n\\(]|\\\n)*(?:\((?:[^)#]|#.*)*\))?")
 
 
-def connected(texts: Group) -> Iterator[Group]:
+def import_groups(texts: Group) -> Iterator[Group]:
     """The groups of files that may import one another, directly or not, as far as their names tell."""
     modules = Index(("".join(module_of(name)[-1:]), name) for name in texts)
     neighbours = defaultdict[str, set[str]](set)
@@ -39,7 +39,7 @@ def connected(texts: Group) -> Iterator[Group]:
         yield {name: texts[name] for name in sorted(group)}
 
 
-def shared_out(groups: Iterable[Group], most: int) -> list[list[Group]]:
+def balanced_shares(groups: Iterable[Group], most: int) -> list[list[Group]]:
     """Return the groups in at most `most` shares, whose texts have about the same length."""
     lengths, shares = [0] * most, [list[Group]() for _ in range(most)]
     for group in sorted(groups, key=_length, reverse=True):

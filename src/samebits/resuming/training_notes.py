@@ -10,7 +10,7 @@ from pathlib import Path
 from samebits.runfolder.notes import BatchFetched, Interrupted, Lacks, Loaded, Saved, read_notes
 
 # The source of the saves that the user declares with `--saved-at`: where there are some, no others count.
-TOLD = "--saved-at"
+DECLARED_SAVE = "--saved-at"
 
 
 def is_of_training(note: Saved | Loaded) -> bool:
@@ -19,7 +19,7 @@ def is_of_training(note: Saved | Loaded) -> bool:
 
 
 @dataclass(frozen=True)
-class SavedIn:
+class SavePlace:
     """The place in the training at which something was saved.
 
     Attributes:
@@ -36,7 +36,7 @@ class SavedIn:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TrainingNotes:
     """The notes of one run about saves, loads, batches and stops, of all ranks, in the order of time."""
 
     saves: tuple[Saved, ...] = ()
@@ -72,7 +72,7 @@ class Seen:
         saves = [one for one in self.saves if one.steps == step and one.rank == 0]
         return saves[-1].counts if saves else {}
 
-    def saved_in(self) -> dict[int, SavedIn]:
+    def saved_in(self) -> dict[int, SavePlace]:
         """Return, for the number of steps done at each save, the place of the save in the first rank's epochs."""
         trained = {batch.step: batch for batch in self.of_rank(0)}  # the last batch of each step
         places = {}
@@ -81,7 +81,7 @@ class Seen:
             passes = {(batch.loader, batch.epoch) for batch in (before, after) if batch is not None}
             save = next(save for save in reversed(self.saves) if save.steps == steps)
             last = {batch.path: batch.steps for batch in self.saves if 0 < batch.steps <= steps}
-            places[steps] = SavedIn(
+            places[steps] = SavePlace(
                 0 if before is None else before.epoch,
                 len(passes) == 2,
                 save.counts.get("loss", 0) > 0,
@@ -90,19 +90,19 @@ class Seen:
         return places
 
 
-def read_seen(folder: Path) -> Seen:
+def read_training_notes(folder: Path) -> TrainingNotes:
     """Read what the processes of a run noted."""
     saves = list(read_notes(folder, Saved))
-    declared = [one for one in saves if one.what == TOLD]
-    return Seen(
+    declared = [one for one in saves if one.what == DECLARED_SAVE]
+    return TrainingNotes(
         tuple(declared or [one for one in saves if is_of_training(one)] or saves),
         tuple(read_notes(folder, Loaded)),
-        tuple(_of_whole_trainings(list(read_notes(folder, BatchFetched)))),
+        tuple(_with_loaders_renumbered(list(read_notes(folder, BatchFetched)))),
         tuple(read_notes(folder, Interrupted)),
     )
 
 
-def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetched]:
+def _with_loaders_renumbered(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetched]:
     """Yield the batches with loaders renumbered: loaders made anew for every epoch count as one loader.
 
     Among the loaders that one line iterates, one that comes back after another was iterated is a loader of its own, as
@@ -127,7 +127,7 @@ def _of_whole_trainings(fetched: Sequence[BatchFetched]) -> Iterator[BatchFetche
         yield replace(batch, loader=loader, epoch=epoch)
 
 
-def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded | None]:
+def loaded_checkpoint(killed: TrainingNotes, resumed: TrainingNotes) -> tuple[Saved | None, Loaded | None]:
     """Return the checkpoint that the resumed run starts from: its save in the killed run, and its load.
 
     A file is recognized by its time, as it may have been moved or copied meanwhile, and else by its path.
@@ -138,12 +138,12 @@ def what_was_loaded(killed: Seen, resumed: Seen) -> tuple[Saved | None, Loaded |
     return max(pairs, key=lambda pair: pair[0].steps) if pairs else (None, unmatched[-1] if unmatched else None)
 
 
-def loads_of(killed: Seen, resumed: Seen) -> tuple[tuple[str, int], ...]:
+def loaded_files(killed: TrainingNotes, resumed: TrainingNotes) -> tuple[tuple[str, int], ...]:
     """Return the files loaded before the first resumed step, with how many steps were done when each was saved."""
     return tuple(dict.fromkeys((Path(load.path).name, save.steps) for save, load in _loaded_before(killed, resumed)))
 
 
-def _loaded_before(killed: Seen, resumed: Seen) -> list[tuple[Saved, Loaded]]:
+def _loaded_before(killed: TrainingNotes, resumed: TrainingNotes) -> list[tuple[Saved, Loaded]]:
     """Return the loads before the first resumed step, each with the save that made the file."""
     before = (load for load in resumed.loads if load.steps == 0)
     return [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
@@ -158,7 +158,7 @@ def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
     return max((save for save in reversed(saves) if save.steps > 0 and any(alike(save))), key=alike, default=None)
 
 
-def what_it_lacks(folder: Path) -> list[Lacks]:
+def read_lacks(folder: Path) -> list[Lacks]:
     """Return what differed in a resumed run at its last comparison with the killed one, rank by rank."""
     notes = list(read_notes(folder, Lacks))
     last = {note.rank: note.time for note in notes}

@@ -25,7 +25,7 @@ _LONG = 200
 OnLine = Callable[[Site, FrameType, list[object]], None]
 
 
-def follow(call: Callable[[], object], after_line: OnLine) -> object:
+def trace_lines(call: Callable[[], object], after_line: OnLine) -> object:
     """Return `call()`, and call `after_line` for each of the user's lines once it has been executed.
 
     A line that calls a user's function is reported after that function's lines. Under a debugger nothing is reported.
@@ -84,8 +84,8 @@ class SampleTracer:
         if self.samples >= 2:
             return fetch()
         self.samples += 1
-        drawn = changes(lambda: {str(number): state for number, state in enumerate(states())})
-        carried = changes(lambda: {} if self.samples == 1 else carried_by(dataset, caches=False))
+        drawn = change_detector(lambda: {str(number): state for number, state in enumerate(states())})
+        carried = change_detector(lambda: {} if self.samples == 1 else carried_values(dataset, caches=False))
 
         def after_line(site: Site, frame: FrameType, result: list[object]) -> None:
             if drawn() is not None:
@@ -93,7 +93,7 @@ class SampleTracer:
             if (name := carried()) is not None:
                 self._report(site, name)
 
-        return follow(fetch, after_line)
+        return trace_lines(fetch, after_line)
 
     def _report(self, site: Site, changed: str | None) -> None:
         if site.key not in self._known:
@@ -101,7 +101,7 @@ class SampleTracer:
             self.found(site, changed)
 
 
-def carried_by(one: object, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, object]:
+def carried_values(one: object, caches: bool = True, depth: int = 4, path: str = "self") -> dict[str, object]:
     """Return what an object carries from sample to sample: attribute → value, also of the objects that it holds.
 
     Generators are left out, since they are keyed. Dicts and sets are included only with `caches`: those that grow
@@ -113,10 +113,10 @@ def carried_by(one: object, caches: bool = True, depth: int = 4, path: str = "se
         if caches or not isinstance(value, dict | set):
             carried[f"{path}.{name}"] = _carried(value)
             if depth:
-                carried |= carried_by(value, caches, depth - 1, f"{path}.{name}")
+                carried |= carried_values(value, caches, depth - 1, f"{path}.{name}")
     if isinstance(one, list | tuple) and depth:
         for number, item in enumerate(one[:_ITEMS_CARRIED]):
-            carried |= carried_by(item, caches, depth - 1, f"{path}[{number}]")
+            carried |= carried_values(item, caches, depth - 1, f"{path}[{number}]")
     return carried
 
 
@@ -132,7 +132,7 @@ def _carried(one: Any) -> object:
     return len(one) if isinstance(one, list | dict | set) else kind.__name__
 
 
-def changes(look: Callable[[], dict[str, object]]) -> Callable[[], str | None]:
+def change_detector(look: Callable[[], dict[str, object]]) -> Callable[[], str | None]:
     """Return a function that names, in each call, the first value that changed since the call before; else None."""
 
     def looked() -> dict[str, object] | None:

@@ -28,7 +28,9 @@ def digests_of_result(result: object) -> Digests:
     return {} if result is None else _digested(_opened(result, "what was returned"))
 
 
-def digests_of_reach(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Digests:
+def digests_of_reachable(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> Digests:
     """Return digests of tensors, arrays and modules that a call reaches: by arguments, closure, globals and `self`.
 
     Numbers are left out: a counter of calls is no result.
