@@ -21,12 +21,12 @@ MOST_ANY = 8
 BUDGET = {
     "accelerators": 150,
     "against": 700,
-    "agent": 6000,
+    "agent": 6200,
     "base": 900,
     "bits": 950,
-    "checking": 4700,
+    "checking": 4900,
     "cli": 1200,
-    "comparison": 1600,
+    "comparison": 1650,
     "data": 1850,
     "factors": 5050,
     "fixing": 1500,
@@ -43,7 +43,7 @@ BUDGET = {
     "runfolder": 2100,
     "state": 1450,
     "testing": 550,
-    "workspace": 875,
+    "workspace": 950,
 }
 
 

@@ -43,7 +43,7 @@ DTYPES = [
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every tensor lay on an accelerator."""
     monkeypatch.setattr(digest_package, "host_digests", lambda tensors: [None] * len(tensors))
-    monkeypatch.setattr(log, "found_at_once", lambda tensors: [None] * len(tensors))
+    monkeypatch.setattr(log, "digests_on_host", lambda tensors: [None] * len(tensors))
 
 
 # ---- launches, copies, uploads

@@ -147,10 +147,10 @@ class Simulation:
     def room(self) -> int:
         return self.luck.randint(1, self.jobs)
 
-    def unlike(self, a: Run, b: Run) -> list[LeafDifference]:
+    def differing_leaves(self, a: Run, b: Run) -> list[LeafDifference]:
         return differing_leaves(a.products, b.products)
 
-    def unlike_beside_ids(self, heard: Run, other: Run) -> frozenset[Key]:
+    def differing_beyond_ids(self, heard: Run, other: Run) -> frozenset[Key]:
         return differing_beyond_ids(heard.products, other.products)
 
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:

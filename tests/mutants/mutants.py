@@ -43,7 +43,7 @@ MUTANTS = [
     # base
     Mutant("base/seeds.py", "(1 << bits) - 1", "(1 << bits - 1) - 1", "base/test_seeds.py"),
     Mutant("base/seeds.py", 'else (b"i", str(', 'else (b"s", str(', "base/test_seeds.py"),
-    Mutant("base/ranks.py", "if not all(texts):", "if not any(texts):", "base/test_ranks.py"),
+    Mutant("base/ranks.py", "if not all(variables):", "if not any(variables):", "base/test_ranks.py"),
     # bits
     Mutant("bits/digest/keys.py", ".bitwise_or_(1)", ".bitwise_or_(0)", "bits/test_digest.py"),
     Mutant("bits/digest/host.py", "{dtype_text(dtype)}{list(shape)}", "{dtype_text(dtype)}", "bits/test_digest.py"),
@@ -60,7 +60,7 @@ MUTANTS = [
     ),
     # comparison
     Mutant("comparison/align.py", "low = middle + 1", "low = middle + 2", "comparison/test_align.py"),
-    Mutant("comparison/align.py", "return -agreed, begun", "return agreed, begun", "comparison/test_align.py"),
+    Mutant("comparison/align.py", "return -agreed_rows,", "return agreed_rows,", "comparison/test_align.py"),
     Mutant("comparison/align.py", "min(len(recording), until + 1)", "min(len(recording), until)", "comparison"),
     Mutant(
         "comparison/values.py", "for x, y in pairs if x.raw != y.raw", "for x, y in pairs", "comparison/test_values.py"
@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant("comparison/values.py", "np.isfinite(x) & np", "np.isfinite(x) | np", "comparison/test_values.py"),
     Mutant("comparison/pickles.py", "if file.tell() != len(raw):", "if not raw:", "comparison/test_contents.py"),
     Mutant("comparison/pickles.py", "if len(tree) > 1:", "if len(tree) > 9:", "comparison/test_contents.py"),
-    Mutant("comparison/contents.py", "offset * width : (offset + many) * width", ": many * width", "comparison"),
+    Mutant("comparison/contents.py", "(offset + elements) * width", "elements * width", "comparison"),
     Mutant(
         "comparison/locate.py",
         "if here is None or there is None or here.complete:",
@@ -183,8 +183,8 @@ MUTANTS = [
     # agent
     Mutant(
         "agent/lanes.py",
-        "|= before is not None and before() is not leaf",
-        "|= before is not None",
+        "|= earlier is not None and earlier() is not leaf",
+        "|= earlier is not None",
         "agent/test_unseen.py",
     ),
     Mutant("agent/slots.py", "if id(value) not in self.known:", "if True:", "agent/test_giving_back.py"),
@@ -199,7 +199,7 @@ MUTANTS = [
         "lint",
     ),
     # report
-    Mutant("base/records.py", 'own.metadata.get("key", own.name)', "own.name", "report/test_answers.py"),
+    Mutant("base/records.py", 'f.metadata.get("key", f.name)', "f.name", "report/test_answers.py"),
     Mutant(
         "report/terminal.py", "if line.startswith(CODE, INDENT):", "if not line.startswith(CODE, INDENT):", "report"
     ),

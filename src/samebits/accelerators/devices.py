@@ -1,7 +1,7 @@
 """Questions about the accelerator, whichever kind it is: whether it is in use, its names, streams and memory.
 
-A process has one kind of accelerator, with one or more devices. No function here starts to use it, except `wake`. torch
-is taken from `sys.modules`, never imported: where it is not loaded, no accelerator is in use.
+A process has one kind of accelerator, with one or more devices. Only `initialize_device` starts to use it. torch is
+taken from `sys.modules`, never imported: where it is not loaded, no accelerator is in use.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Event(Enum):
     FETCHES = auto()  # iterator
     FETCHED = auto()  # iterator, batch
     SAVES = auto()  # the object that is about to be saved
-    PASSED = auto()  # a `Passage`, after the save or load has returned
+    PASSED = auto()  # a `SaveOrLoad`, after the save or load has returned
     THREAD_ENDS = auto()
     ROW_ENDED = auto()  # log: of the main lane only
     ENDS = auto()  # no event follows

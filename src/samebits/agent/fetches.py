@@ -34,7 +34,7 @@ class _Epoch:
 
 
 class _Loader:
-    """A loader: number `number` of all that were iterated; loaders with one key, see `_known_by`, are of one `kind`."""
+    """A loader: number `number` of all that were iterated; loaders with one key, see `_key_of`, are of one `kind`."""
 
     def __init__(self, number: int, kind: int, data: object) -> None:
         self.number, self.kind, self.times = number, kind, 0

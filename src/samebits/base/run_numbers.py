@@ -19,7 +19,7 @@ _VERSIONED = (
 def without_run_number(text: str) -> str:
     """Return a text in which the numbers and times that are new in every run are replaced by `*` or removed.
 
-    >>> without_version("lightning_logs/version_3/metrics.csv")
+    >>> without_run_number("lightning_logs/version_3/metrics.csv")
     'lightning_logs/version_*/metrics.csv'
     """
     for pattern, replacement in _VERSIONED:

@@ -171,7 +171,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
 def noted_by_one_run(a: Facts, b: Facts) -> list[str]:
     """Return in words what only one of two runs noted: commands that it started, files and ports that it met.
 
-    >>> apart(Facts(commands=("tool --seed 1",)), Facts(commands=("tool --seed 2",)))
+    >>> noted_by_one_run(Facts(commands=("tool --seed 1",)), Facts(commands=("tool --seed 2",)))
     ['only one run started `tool --seed 1`', 'only one run started `tool --seed 2`']
     """
     words = [

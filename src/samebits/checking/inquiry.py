@@ -55,14 +55,14 @@ class Inquiry:
     Attributes:
         request: the check that was asked for.
         pool: compares runs, and knows how many more may be made; decisions ask for runs only by yielding specs.
-        luck: draws the lots. It has no seed: the bound on false accusations rests on its draws, whatever the script is.
+        lot_rng: draws the lots. It has no seed: the bound on false accusations rests on its draws alone.
         first: the runs that answer the first question.
         left_out: treatments under which the script fails.
-        blames_us: whether a failure under treatment counts as our doing; False where untreated runs fail, too.
-        erratic: two runs that were treated alike, of which one failed.
+        failures_are_ours: whether a failure under treatment counts as our doing; False where untreated runs fail, too.
+        failed_once: two runs that were treated alike, of which one failed.
         unsteady: two runs that were treated alike, with nothing left free, and still diverge, at the earliest place
             found so far: from there on no factor can be accused, in any round.
-        explained: the leaves of files and prints to compare as well; empty until runs agree in all that was recorded.
+        compared_leaves: leaves of files and prints to compare, too; empty until runs agree in all that was recorded.
         is_long: the script runs long after the step at which runs diverge, so whole runs are expensive.
         known: runs of all rounds so far, by the pins of their baseline and what was released in them (None: nothing).
         failures: how many tests of suspects ended without proof.

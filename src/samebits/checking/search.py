@@ -42,9 +42,9 @@ class SearchState:
         alike: runs to the end, made where the first runs differ only in what else happened; the last one may differ.
         rounds: the experiments that were made.
         lines: factor → the lines to fix.
-        made: the comparison of what the runs have made.
-        left: the experiment with what a run leaves for the next one; None where it was not made.
-        whole: the factor with which runs agree once it is held whole; None where there is none, or none was tried.
+        product_comparison: the comparison of what the runs have made.
+        leftover_result: the experiment with what a run leaves for the next one; None where it was not made.
+        full_pin: the factor with which runs agree once it is held whole; None where there is none, or none was tried.
         untested: what could not be tried, and why.
         stopped: the runs were used up, or a signal ended them.
         signal: the signal that ended them; None where none did.

@@ -38,7 +38,7 @@ class Run(Outcome):
         ranks: how many it had.
         facts: what it noted in addition to its recording.
         trouble: why it cannot be judged, whatever the other runs show: samebits did not get in, the disk is full.
-        silence: why nothing was recorded; None where something was.
+        nothing_recorded: why nothing was recorded; None where something was.
         products: the files that it wrote, and what it printed.
     """
 

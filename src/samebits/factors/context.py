@@ -80,7 +80,7 @@ class FactorContext:
         report: receives every witness; None if nobody needs them.
         handed_out: receives the first bytes of what the operating system handed out, in hexadecimal.
         undo: the callbacks that put everything back, last change first.
-        awaited: modules that are treated as soon as they are loaded.
+        awaited_modules: modules that are treated as soon as they are loaded.
         failed: why a module could not be treated (it only shares the name, or is too old), as a clause; else empty.
         ended: whether everything was put back. A program that kept a patched function (`from time import time`) then
             gets the original.
@@ -196,7 +196,7 @@ class FactorContext:
             self.undo.callback(os.environ.__setitem__, name, before)
 
     def when_loaded(self, module: str, action: Callable[[ModuleType], object]) -> None:
-        """Call `action` with a module as soon as it is loaded; `samebits.pin` imports the modules in `awaited`."""
+        """Call `action` with a module once it is loaded; `samebits.pin` imports the modules in `awaited_modules`."""
 
         def act(loaded: ModuleType) -> None:
             # This runs inside the user's import: a module that only shares the name must be imported as without us.

@@ -136,7 +136,7 @@ def run_entry(request: CheckRequest, entry: RunEntry, context: PoolContext, role
         try:
             run = pool.run(request.base(role))
         except BudgetSpentError as spent:
-            # `working_in` turns this into an InterruptError.
+            # `busy_in` turns this into an InterruptError.
             raise KeyboardInterrupt(spent.signal or SIGINT) from spent
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):

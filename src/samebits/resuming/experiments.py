@@ -336,7 +336,7 @@ class _ResumeTrial:
         return replace(given, slots=tuple(dict.fromkeys((*given.slots, *(one.path for one in lacks)))))
 
     def _helps(self, restored: Restoration, what: str, first: First, best: ResumeComparison | None = None) -> bool:
-        """Whether the run, given `restored`, agrees beyond `first` and as far as `best`; if so, it becomes `looked`."""
+        """Whether the run, given `restored`, agrees beyond `first` and as far as `best`; sets `best_comparison`."""
         if len(self.runs) >= MOST_TRIES:
             return False
         resumed = self._run(restored, what)

@@ -59,7 +59,7 @@ def grouped_by_object(groups: Mapping[State, Sequence[Lacks]]) -> list[list[Lack
 def differences_clause(lacks: Sequence[Lacks]) -> str:
     """Return the values that differ, as a clause.
 
-    >>> told([Lacks("trainer.best", "counter", "0.9", "inf")])
+    >>> differences_clause([Lacks("trainer.best", "counter", "0.9", "inf")])
     'trainer.best is inf in the first resumed step, and was 0.9 there'
     """
     of_rank = [one for one in lacks if one.rank == lacks[0].rank]

@@ -45,7 +45,7 @@ class StreamKind(NamedTuple):
     """The names of a stream, and its role in a comparison.
 
     Attributes:
-        one, all: its name in answers, for one step and for all together; empty for streams that are not compared.
+        step_name, plural_name: its name in answers, for one step and for all; empty for streams that are not compared.
         is_trained: whether it holds results of the training. The initial state, the data and the outputs of models are
             none: where these matter to the training, that shows in its results.
         is_numbered: whether its entries have numbers for names.

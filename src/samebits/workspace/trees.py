@@ -64,7 +64,7 @@ class Copying:
         left_out: absolute paths in the source that are not copied.
         shared: absolute paths in the source that are used in place.
         mounted: whether paths that are used in place will be mounted in the copy; if not, links lead to them.
-        led: gives the target of a symbolic link in the copy, from its path in the source and its target there.
+        link_target: gives the target of a symbolic link in the copy, from its path in the source and its target there.
         announce: called with a note before a copy that takes long.
     """
 

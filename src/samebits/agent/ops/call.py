@@ -45,7 +45,7 @@ class Call:
 
     __slots__ = (
         *("args", "evidence", "floats", "form", "func", "generator", "is_late", "kwargs", "place", "read", "signature"),
-        *("taken", "tensors"),
+        *("kept_operands", "tensors"),
     )
 
     form: CallForm

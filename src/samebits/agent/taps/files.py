@@ -51,7 +51,7 @@ class _ThreadActivity(threading.local):
     is_busy = False  # it runs code of this tap, which opens files, too
 
     def __init__(self) -> None:
-        # Calls under way that save or load: whether the content is digested, and the `Passage` to report.
+        # Calls under way that save or load: whether the content is digested, and the `SaveOrLoad` to report.
         self.calls: list[tuple[bool, object]] = []
 
     @property

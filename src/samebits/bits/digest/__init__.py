@@ -93,7 +93,7 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
 
     Args:
         tensors: the tensors to digest.
-        found: the result of `found_at_once` for these tensors, if there is one.
+        found: the result of `digests_on_host` for these tensors, if there is one.
 
     Raises:
         NotEvidenceError: one of them is no evidence (`is_evidence`).
