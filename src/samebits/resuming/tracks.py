@@ -12,14 +12,13 @@ from functools import lru_cache
 from samebits.comparison.locate import Divergence, divergence_in
 from samebits.runfolder.notes import BatchFetched
 from samebits.runfolder.spec import AVERAGED
-from samebits.runfolder.steps import COMPARED, Column, Recording, Stream
+from samebits.runfolder.steps import COMPARED, KINDS_OF_STREAMS, Column, Recording, Stream
 
 # Name → digest, of one stream of one step.
 Digests = dict[str, int]
-# Streams whose things have the names that models give them.
-_OF_MODELS = ("init", "grad", "param", "optimizer", "buffer")
-# Streams whose things are named by their number within a step.
-_NUMBERED = ("batch", "loss", "output", "number")
+_OF_MODELS = tuple(name for name, kind in KINDS_OF_STREAMS.items() if kind.is_of_models)
+# What was saved is aligned by itself.
+_NUMBERED = tuple(name for name, kind in KINDS_OF_STREAMS.items() if kind.is_numbered and name != "artifact")
 _NUMBER = re.compile(r"^(\d+)(.*)$", re.DOTALL)
 # Module states among the saved things: they have other names after they were loaded.
 _STATE = re.compile(r"^\d+\.state\.")

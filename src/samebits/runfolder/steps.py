@@ -48,28 +48,30 @@ class StreamKind(NamedTuple):
         step_name, plural_name: its name in answers, for one step and for all; empty for streams that are not compared.
         is_trained: whether it holds results of the training. The initial state, the data and the outputs of models are
             none: where these matter to the training, that shows in its results.
-        is_numbered: whether its entries have numbers for names.
+        is_numbered: whether its entries have numbers for names, counted within a step.
+        is_of_models: whether its entries have the names that models give to parameters and buffers.
     """
 
     step_name: str = ""
     plural_name: str = ""
     is_trained: bool = False
     is_numbered: bool = False
+    is_of_models: bool = False
 
 
 # Recordings name a stream by its position here, so new ones go to the end.
 KINDS_OF_STREAMS = {
-    "init": StreamKind("the initial state", "initial state"),
+    "init": StreamKind("the initial state", "initial state", is_of_models=True),
     "batch": StreamKind("the data", "data", is_numbered=True),
     "loss": StreamKind("the loss", "losses", is_trained=True, is_numbered=True),
-    "grad": StreamKind("the gradients", "gradients", is_trained=True),
-    "param": StreamKind("the parameters after the update", "parameters", is_trained=True),
-    "optimizer": StreamKind("the state of the optimizer", "optimizer states", is_trained=True),
+    "grad": StreamKind("the gradients", "gradients", is_trained=True, is_of_models=True),
+    "param": StreamKind("the parameters after the update", "parameters", is_trained=True, is_of_models=True),
+    "optimizer": StreamKind("the state of the optimizer", "optimizer states", is_trained=True, is_of_models=True),
     "artifact": StreamKind("what was saved", "what was saved", is_trained=True, is_numbered=True),
     "rng": StreamKind(),
     "number": StreamKind(is_numbered=True),
     "output": StreamKind("what a model returned", "outputs", is_numbered=True),
-    "buffer": StreamKind("the buffers", "buffers", is_trained=True),
+    "buffer": StreamKind("the buffers", "buffers", is_trained=True, is_of_models=True),
     "end": StreamKind("the final state of the models", "the final state", is_trained=True),
     "saved": StreamKind(),
 }
