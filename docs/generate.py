@@ -101,8 +101,8 @@ def rules() -> str:
 # Rules
 
 What `samebits lint` looks for. An *error* breaks the next run, a *warning* is likely to, and *info* is what results
-depend on. A *safe* fix changes nothing but what repeats, an *unsafe* one what the script does, too. How often each rule
-is right, and how much it finds, is measured on snippets, on scripts with known causes and on public code:
+depend on. A *safe* fix changes only whether results repeat, an *unsafe* one what the script does, too. How often each
+rule is right, and how much it finds, is measured on snippets, on scripts with known causes and on public code:
 `benchmarks/results/lint-2026-11-25.txt`.
 
 """

@@ -172,4 +172,4 @@ def test_what_does_not_repeat_by_itself_is_undecided(tmp_path: Path) -> None:
     found = against(tmp_path, sys.executable, "train.py")
 
     assert found.returncode == 2
-    assert "the script alone does not repeat: runs 1 and 2 diverge at step 0" in found.stderr
+    assert "the script does not repeat by itself: runs 1 and 2 diverge at step 0" in found.stderr

@@ -35,7 +35,7 @@ WRONG = {
     "seed is no factor": (
         ("--pin", "seed=1", "train.py"),
         "there is no factor 'seed'",
-        "give --seed N: what is pinned is seeded from it",
+        "give --seed N: pinned factors are seeded from it",
     ),
     "value": (("--pin", "cpu-threads=many", "train.py"), "cpu-threads takes a number of threads, got 'many'", "for"),
     "no value wanted": (("--pin", "clock=3", "train.py"), "clock takes no value, got '3'", "write --pin clock"),

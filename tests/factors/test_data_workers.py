@@ -149,7 +149,7 @@ def test_the_line_that_carries_something_over_is_witnessed() -> None:
 
     assert lines(seen) == [made_at, line]
     assert seen[1].what == "self.count changed from sample to sample"
-    assert seen[1].fix == "let no sample depend on self.count"
+    assert seen[1].fix == "make samples independent of self.count"
 
 
 class Strange(Carrying):

@@ -52,7 +52,7 @@ def test_ranks(tmp_path: Path) -> None:
     assert samples_of(*ranks) == samples_of(alone)
     rest = training.train(None, tmp_path / "04-batch", accumulated=2)
     assert samples_of(rest) == samples_of(alone)[4:]
-    with pytest.raises(StateError, match="gradients of 2 ranks wait"):
+    with pytest.raises(StateError, match="gradients of 2 ranks that wait"):
         training.train(None, tmp_path / "03-batch", accumulated=2)
 
 

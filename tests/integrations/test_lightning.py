@@ -51,7 +51,7 @@ def test_ranks(tmp_path: Path) -> None:
     for name in ("04-batch", "08-epoch"):
         rest = training.train(None, tmp_path / f"{name}.ckpt", accumulated=2)
         assert samples_of(rest) == samples_of(alone)[int(name[:2]) :], name
-    with pytest.raises(StateError, match="gradients of 2 ranks wait"):
+    with pytest.raises(StateError, match="gradients of 2 ranks that wait"):
         training.train(None, tmp_path / "03-batch.ckpt", accumulated=2)
 
 

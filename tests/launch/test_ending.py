@@ -132,7 +132,7 @@ def test_a_signal_ends_runs_that_go_on_side_by_side(tmp_path: Path) -> None:
 
     assert check.returncode == 128 + signal.SIGINT
     assert "interrupted in run 2 (varied) and run 3 (control), and nothing was run after that" in out.decode()
-    told = re.search(r"no two runs differ in the first (\d+) steps, as far as they got", out.decode())
+    told = re.search(r"no two runs differ in the first (\d+) steps, as far as each got", out.decode())
     assert told is not None, out.decode()
     assert 20 < int(told[1]) < 1000
     assert {path.name for path in tmp_path.iterdir()} == {"it.py", "kept"}

@@ -105,9 +105,7 @@ def test_a_pipe_that_is_not_passed_on_is_said_first(tmp_path: Path) -> None:
     silent = samebits("check", PYTHON, "-", cwd=tmp_path, stdin=TRAIN.encode())
 
     assert (failed.status, silent.status) == (2, 2)
-    pipe = (
-        "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
-    )
+    pipe = "standard input from a pipe is not passed on to runs: give a file, samebits check ... < FILE"
     assert "the command failed in 1 of 1 runs" in failed.err
     assert f"\n\nhint: {pipe};" in failed.err
     assert "EOFError" in failed.err

@@ -123,7 +123,7 @@ def test_python_without_torch_is_named(tmp_path: Path) -> None:
     assert asks["error"]["kind"] == never["error"]["kind"] == "no_torch"
     assert asks["error"]["message"] == f"{bare} has no torch"
     own = "python" if shutil.which("python") == sys.executable else sys.executable
-    assert asks["error"]["hint"] == f"name the Python that has: samebits check {own} ..."
+    assert asks["error"]["hint"] == f"name a Python that has torch: samebits check {own} ..."
     assert never["error"]["message"] == "the command never imported torch"
 
 

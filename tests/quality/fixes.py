@@ -197,7 +197,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _in_order_of_tasks,
     ),
     (rf"make what the threads of {PLACE} share independent of their order: results in the .* of its own", _as_the_twin),
-    (rf"let what draws at {PLACE} be a random.Random\(0\), not a random.SystemRandom", _as_the_twin),
+    (rf"draw at {PLACE} be a random.Random\(0\), not a random.SystemRandom", _as_the_twin),
     (rf"draw in Python from random.Random\(0\) instead of by RANDOM\(\) in the SQL at {PLACE}", _as_the_twin),
     (rf"(?:draw from random.Random\(0\)|use .+) instead of (\S+) at {PLACE}", _on_line(_constant)),
     (rf"draw bytes from random.Random\(0\) instead of (\S+) at {PLACE}", _on_line(_other_bytes)),
@@ -211,7 +211,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         rf"use samebits.data.DataLoader\(\.\.\., seed=0\) at {PLACE}, which keys each sample by its index",
         _on_line(_keyed_loader),
     ),
-    (rf"let no sample depend on (\S+) \({PLACE}\)", _left_alone),
+    (rf"make samples independent of (\S+) \({PLACE}\)", _left_alone),
     (
         r"(call) torch.set_num_threads with a fixed number at the start",
         lambda folder, _: _at_start(folder, "torch.set_num_threads(1)"),

@@ -94,15 +94,17 @@ def test_an_answer_says_what_to_look_at() -> None:
         "            loss 0x1p+0 locked, 0x1.8p+0 here",
         "  agree     steps 0 to 7",
         "  also      in an artifact: last.pt is not as it was locked",
-        f"            the environment is the locked one, {HERE.name}, in all that is known to change bits",
+        f"            the environment matches the locked one, {HERE.name}, in everything that is known to change bits",
         "  code      src/a b,c.py:12, 3 lines changed since it was locked",
         "  code      new.py, added since it was locked",
-        "  next      samebits verify other --update     (once the new bits are meant)",
+        "  next      samebits verify other --update     (if the new bits are intended)",
     ):
         assert line in told.splitlines()
 
 
-@pytest.mark.parametrize(("is_steady", "words"), [(True, "so it repeats"), (False, "it does not repeat"), (None, "")])
+@pytest.mark.parametrize(
+    ("is_steady", "words"), [(True, "as this one: it repeats"), (False, "it does not repeat"), (None, "")]
+)
 def test_whether_the_other_bits_repeat_is_told(is_steady: bool | None, words: str) -> None:
     """What does not repeat was not changed by the line that is named."""
     told = verify_report(verification(replace(OTHER, is_steady=is_steady))).text

@@ -93,7 +93,7 @@ def test_where_an_argument_comes_from_is_to_be_looked_at(row: OpRow) -> None:
     apart = DivergentRuns(1, 2, Divergence(0, "batch", "0", differing=1, total=1))
     (said,) = advice(replace(told(place), unknown=Unknown(apart, True, 2, 4)))
 
-    assert said.startswith("look at what the arguments of aten::index_add are computed from: what the machine tells")
+    assert said.startswith("look at what the arguments of aten::index_add are computed from: what the machine reports")
 
 
 def test_the_places_in_json(row: OpRow) -> None:
@@ -110,7 +110,7 @@ def test_the_places_in_json(row: OpRow) -> None:
     ("finding", "names", "producer", "more", "says"),
     [
         ("input", ("source",), None, {}, "no recorded operation made it"),
-        ("input", ("source",), replace(PRODUCER, uninitialized=True), {}, "made: no operation wrote there since"),
+        ("input", ("source",), replace(PRODUCER, uninitialized=True), {}, "allocated: no operation wrote there since"),
         (
             "input",
             ("source",),
@@ -119,7 +119,7 @@ def test_the_places_in_json(row: OpRow) -> None:
             "received from another",
         ),
         ("input", ("source",), PRODUCER, {}, "the last operation that wrote there"),
-        ("generator", ("generator",), None, {}, "about to draw from a generator in another state"),
+        ("generator", ("generator",), None, {}, "would draw from a generator in another state"),
         ("argument", ("numbers",), None, {}, "a number that Python computed differs"),
         ("op", ("result",), None, {"unobserved_write": ("self",)}, "its input self was changed past the dispatcher"),
         ("op", ("result",), None, {"changed_meanwhile": ("self",)}, "another process or thread writes there"),

@@ -101,7 +101,7 @@ def test_what_an_answer_rests_on_and_what_is_not_known_is_said() -> None:
         "killed after step 12, loaded best.pt of 5 steps, last.pt of 10 steps: 30 steps compared, and what was" in text
     )
     assert (
-        "not known: restoring this did not help: best is inf in the first resumed step, and was 0.9 there; "
+        "not known: restoring this did not help: best is inf in the first resumed step, but was 0.9 when it saved; "
         "look at what the script does between the load and that step"
     ) in text
 

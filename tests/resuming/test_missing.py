@@ -177,7 +177,7 @@ def test_initial_parameters_are_no_resume(tmp_path: Path) -> None:
 
     assert one.start.is_from_the_start
     assert not_resumed(one, "").evidence.startswith("ignores its checkpoint: it starts from step 0; no checkpoint")
-    assert "last.pt was torn, that is passed over" in not_resumed(one, "", "last.pt").evidence
+    assert "last.pt was torn, the script skips it" in not_resumed(one, "", "last.pt").evidence
     assert "or has none yet after 5 steps, as --saved-at says" in not_resumed(one, "", told=5).evidence
 
 
@@ -206,7 +206,7 @@ def test_an_optimizer_of_a_model_that_was_replaced(tmp_path: Path) -> None:
     one = side(tmp_path, change)
 
     assert states(one) == ["optimizer"]
-    assert found(one)[0].evidence.startswith("it steps optimizer0.param0, which no model has")
+    assert found(one)[0].evidence.startswith("it steps optimizer0.param0, of no model that is called")
 
 
 def test_models_that_are_called_in_another_order(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_what_differs_is_told_by_its_values() -> None:
     """Numbers and lengths as they are; of tensors, that they differ."""
     assert (
         differences_clause([lacks("best", "counter", "0.9", "inf")])
-        == "best is inf in the first resumed step, and was 0.9 there"
+        == "best is inf in the first resumed step, but was 0.9 when it saved"
     )
     assert differences_clause([lacks("d.0.weight", "parameters"), lacks("d.0.bias", "parameters")]) == (
         "d.0.weight and 1 more are not as at the save"

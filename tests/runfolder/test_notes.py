@@ -86,8 +86,8 @@ def test_what_cannot_be_read_is_unseen_and_what_is_newer_is_left_out(tmp_path: P
 
     assert isinstance(broken, Unseen)
     assert isinstance(other, Unseen)
-    assert broken.what.startswith("what a process noted as 'error', which cannot be read: ")
-    assert other.what == "what a process noted as 'used', which cannot be read: 'cuda' is not a valid tuple"
+    assert broken.what.startswith("a note 'error' of a process, which cannot be read: ")
+    assert other.what == "a note 'used' of a process, which cannot be read: 'cuda' is not a valid tuple"
     assert seed == Seeded("f", 3, Site("t.py", 1))
 
 

@@ -464,7 +464,10 @@ MISFORMED: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda state: state["ranks"].update({"1": state["ranks"].pop("0")}),
         r"the state is of rank 1, this is rank 0",
     ),
-    "it is of more ranks": (lambda state: state.update(world_size=2), r"the state is of world_size=2, here it is 1"),
+    "it is of more ranks": (
+        lambda state: state.update(world_size=2),
+        r"the state was saved with world_size=2, here it is 1",
+    ),
     "it is newer": (lambda state: state.update(version=2), r"has version 2, this samebits reads up to 1"),
     "it is no state": (lambda state: state.clear(), r"this is not a training state: 'version' is None"),
     "a device is missing": (

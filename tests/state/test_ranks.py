@@ -34,7 +34,7 @@ def test_another_number_of_ranks_ends_in_the_same_bits(found: Any, change: str) 
     assert {one["step"] for one in answers[change]} == {5}
     refused = answers[f"{change}, not asked for"]
     before, after = change.split(" to ")
-    assert {one["message"] for one in refused} == {f"the state is of world_size={before}, here it is {after}"}
+    assert {one["message"] for one in refused} == {f"the state was saved with world_size={before}, here it is {after}"}
 
 
 def test_generators_go_on_where_all_ranks_had_the_same(found: Any) -> None:

@@ -33,6 +33,6 @@ def test_gradients_come_back_from_a_file() -> None:
 def test_gradients_of_other_ranks_are_refused() -> None:
     """They are sums of parts of a batch; where none wait, any number will do."""
     waiting = WaitingGradients(model=model())
-    with pytest.raises(StateError, match="gradients of 2 ranks wait"):
+    with pytest.raises(StateError, match="gradients of 2 ranks that wait"):
         waiting.load_state_dict({"world_size": 2, "ranks": {"0": {}, "1": {}}})
     waiting.load_state_dict({"world_size": 2, "ranks": {}})

@@ -137,7 +137,7 @@ class _Crossing:
         place = self.pool.compare(a, b)
         if place is not None:
             raise UndecidedError(
-                f"under {self.sides[side].path} the script alone does not repeat: runs {a.id} and {b.id} diverge "
+                f"under {self.sides[side].path} the script does not repeat by itself: runs {a.id} and {b.id} diverge "
                 f"at step {place.step}, in {place.stream}, with everything held still",
                 "first: samebits check, with that interpreter, says why",
             )
@@ -167,7 +167,7 @@ class _Crossing:
         runs = [self._run(side, f"operations {side}", place.step, ops=window) for side in self.sides]
         mismatch, aligned = first_mismatch(*(_rows(run, place.rank, place.step) for run in runs))
         if mismatch is None:
-            self.notes.append("every recorded operation of that step agrees: the operation is not known")
+            self.notes.append("every recorded operation of that step agrees, so the divergent operation is unknown")
             return
         self.across = Across(mismatch, aligned)
         if mismatch.finding == "op":

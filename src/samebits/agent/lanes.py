@@ -359,7 +359,7 @@ class Lane:
                 self.digest_last_state(thing)
             log.add_end("end", (_OF_LEAVES,), self._last_leaves())
             if self._has_lost_leaves:
-                self._unseen("the last values of tensors that gradients were computed for, which were gone at the end")
+                self._unseen("the last values of tensors with gradients that no longer existed at the end")
         log.close()
 
     def _digest_new_copies(self) -> None:

@@ -99,7 +99,7 @@ class Recorder:
             with self._unless_unknown(what):
                 install()
         if MISSING:
-            self.note_once(f"whether samebits shows in the program's own modes: this torch has no {', '.join(MISSING)}")
+            self.note_once(f"whether the program's own modes notice samebits: this torch has no {', '.join(MISSING)}")
         if hasattr(threading.Thread, "_delete"):
             stack.callback(listen(threading.Thread, "_delete", before=lambda _: tell(Event.THREAD_ENDS)))
         if self.lane.ops is not None:
@@ -147,7 +147,7 @@ class Recorder:
         try:
             yield
         except (AttributeError, ImportError) as error:
-            self.note_once(f"{what}, because this torch is another one than samebits knows: {error}")
+            self.note_once(f"{what}, because samebits does not know this version of torch: {error}")
 
     def note_once(self, what: str) -> None:
         """Note what is not seen, unless that was noted before."""

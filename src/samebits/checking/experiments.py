@@ -166,7 +166,7 @@ def _agreeing(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     elif found.stopped:
         # Also runs that a signal ended have been compared.
         steps = inquiry.pool.steps_in_common()
-        notes = [f"no two runs differ in the first {steps} steps, as far as they got"] if steps > 1 else []
+        notes = [f"no two runs differ in the first {steps} steps, as far as each got"] if steps > 1 else []
     kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
     return replace(_verdict(inquiry, kind, notes), divergent=divergent, agreed=agreed)
 
@@ -226,7 +226,9 @@ def _locate(inquiry: Inquiry, found: SearchState, origins: list[Origin], notes: 
         for origin in find_origins(pool, a, b, at.divergence.step, MAX_ORIGINS if inquiry.request.all_origins else 1):
             origins.append(origin)  # origins found so far stay where a later one fails
     except RecordingEndedError as error:
-        notes.append(f"recording operations ended before the run did, so they are not known: {error.message}")
+        notes.append(
+            f"the recording of operations ended before the run did, so the operation is not known: {error.message}"
+        )
         return
     if not origins:
         notes.append(f"with operations recorded, {MAX_PAIRS} pairs of runs agreed: the operation is not known")
@@ -351,7 +353,7 @@ def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = 
     reached = dict.fromkeys(one.what for run in pool.runs for one in run.facts.reached)
     written = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
     if written and space.isolation == "copy":
-        notes.append(f"the script wrote {listed(written, MOST_NAMED)}, which no copy keeps apart")
+        notes.append(f"the script wrote {listed(written, MOST_NAMED)}, outside the copies: all runs share that")
     if taken := _taken(pool.runs, ["file"]):
         missing = "whether runs without it agree was not tried"
         notes.append(f"read outside the folder: {listed(taken, MOST_NAMED)}; {missing}")

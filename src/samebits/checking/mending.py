@@ -122,7 +122,7 @@ def file_of(pool: RunPool, path: str) -> EditableFile:
     """Return a file of the user's as the command found it; raise NoCureError where it must not or cannot be edited."""
     real, folder = os.path.realpath(path), pool.workspace.folder
     if not path.startswith(os.sep):
-        raise NoCureError(f"{path} is no file")
+        raise NoCureError(f"{path} is not a file")
     if not is_user_file(real):
         raise NoCureError(f"{shown_path(real)} is an installed package's")
     content = pool.workspace.found(real)

@@ -217,7 +217,7 @@ class RunPool:
                 remove(self.path_of(*job))
                 made[at] = self._run_one(*job, command)
             shared = next((note.what for run in made for note in run.facts.reached), "")
-            why = f"it shares {shared} with the run at the same time" if shared else "memory was short"
+            why = f"it shares {shared} with a run made at the same time" if shared else "memory was short"
             self.remarks += [f"run {number} was repeated alone: {why}" for number, _ in jobs]
         runs = [self._keep(run) for run in made]
         if trouble is not None:

@@ -62,7 +62,7 @@ class ProductComparison:
             runs = f"{', '.join(map(str, self.held[:-1]))} and {self.held[-1]}"
             value = "one value follows" if len(self.follows) == 1 else f"{len(self.follows)} values follow"
             clauses.append(
-                f"{_left_out(self.follows)}: {value} the clock or the process, held still in runs {runs}, which agree"
+                f"{_left_out(self.follows)}: {value} the clock or the process id; with both pinned, runs {runs} agree"
             )
         if self.ids:
             ids = "one id is" if len(self.ids) == 1 else f"{len(self.ids)} ids are"

@@ -272,7 +272,7 @@ class Round:
         pinned = {*run.plan.named("pinned"), *self.inquiry.request.pins}
         if not run.succeeded or not pinned.issuperset(trial.pins):
             # The script fails with the remedy, or one of its pins had to be left out: it is no remedy.
-            reason = run.ending if not run.succeeded else "could not be made without leaving one out"
+            reason = run.ending if not run.succeeded else "succeeded only without one of the pins"
             trial.holds, trial.failure = False, f"run {run.id} {reason}"
             return
         earlier = next(iter([*trial.whole, *trial.runs]), None)

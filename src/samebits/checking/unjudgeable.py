@@ -20,7 +20,7 @@ from samebits.launch.command import python_word
 from samebits.launch.streams import input_is_lost
 from samebits.runfolder.notes import Failed, Observed, Started, read_notes
 
-NO_PIPE = "what comes through a pipe on standard input is not passed on to runs: give a file, samebits check ... < FILE"
+NO_PIPE = "standard input from a pipe is not passed on to runs: give a file, samebits check ... < FILE"
 NO_TORCH = "ModuleNotFoundError: No module named 'torch'"
 
 _KINDS = {one.kind: one for one in (StorageError, InjectionError, NoTorchError, ScriptFailedError)}
@@ -60,8 +60,8 @@ def recording_error(folder: Path, steps: int) -> SamebitsError | None:
 
 def _hangs(run: Run) -> SamebitsError:
     return ScriptHangsError(
-        f"the command {run.described}; of its steps {run.steps} had been written to disk",
-        f"give it more with --timeout, or fewer steps; what it printed is in {run.path}",
+        f"the command {run.described}; by then, {run.steps} steps had been written to disk",
+        f"give it more time with --timeout, or fewer steps; what it printed is in {run.path}",
     )
 
 
@@ -69,7 +69,7 @@ def _failed(run: Run, count: int) -> SamebitsError:
     lines = run.facts.stderr_tail
     if NO_TORCH in lines:
         python = python_word() if importlib.util.find_spec("torch") is not None else "PYTHON"
-        hint = f"name the Python that has: samebits check {python} ..."
+        hint = f"name a Python that has torch: samebits check {python} ..."
         return NoTorchError(f"{run.facts.interpreter} has no torch", hint)
     printed = "\n".join(f"  {line}" for line in lines) or "  (it printed nothing on stderr)"
     how = f"exit status {run.exit_code}" if run.exit_code > 0 else run.described

@@ -1,4 +1,4 @@
-"""Data that depends on nothing but (seed, epoch, index): the same batches for any workers, ranks and resumption."""
+"""Data that depends only on (seed, epoch, index): the same batches for any workers, any ranks, and after a resume."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class KeyedDataset(Dataset[object]):
         keyed = [key for key in items if isinstance(key, Key)]
         if not keyed or len(keyed) != len(items):
             raise UsageError(
-                "the batch was asked for by plain indices, so that nothing is known of its epoch",
+                "the batch was requested by plain indices, which do not tell its epoch",
                 "leave the sampler of the train loader as the callback of samebits has set it",
             )
         indices, repeats = tuple(map(int, keyed)), tuple(key.repeat for key in keyed)

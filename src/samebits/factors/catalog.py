@@ -70,7 +70,7 @@ def find(name: str) -> Factor:
     factor = _BY_NAME.get(name)
     if factor is None:
         if name == "seed":
-            raise UnknownFactorError("there is no factor 'seed'", "give --seed N: what is pinned is seeded from it")
+            raise UnknownFactorError("there is no factor 'seed'", "give --seed N: pinned factors are seeded from it")
         matches = difflib.get_close_matches(str(name).lower().replace("_", "-"), _BY_NAME, n=1, cutoff=0.5)
         hint = f"did you mean {matches[0]}?" if matches else f"the factors are {', '.join(_BY_NAME)}"
         raise UnknownFactorError(f"there is no factor {name!r}", hint)

@@ -98,7 +98,7 @@ class _Loaders:
         if self.context.report is None:
             return
         what = "drawn for a sample" if changed is None else f"{changed} changed from sample to sample"
-        fix = "" if changed is None else f"let no sample depend on {changed}"
+        fix = "" if changed is None else f"make samples independent of {changed}"
         self.context.report(Witness(self.context.factor, site, what, within=made_at, fix=fix))
 
 

@@ -27,7 +27,7 @@ class FilesLeftBehind(Factor):
     summary = "runs share the working folder: what one leaves there, the next one finds"
     explanation = "{what}"
     too_late = "the start of the script"
-    fix = "start every training in a folder of its own, or let it not pick up what an earlier one left"
+    fix = "start every training in a folder of its own, or make it ignore what an earlier one left"
     fixes: ClassVar = {OUTSIDE: "take away what {place} finds before every training, or give all of them the same"}
     pinned_by_default = False
     has_sites = True

@@ -74,7 +74,7 @@ class OsEntropy(CallFactor):
             seeded_call = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
             return f"call {seeded_call} instead of {what} at {site.place}"
         if what == "random.SystemRandom":
-            return f"let what draws at {site.place} be a random.Random(0), not a random.SystemRandom"
+            return f"draw at {site.place} from a random.Random(0), not from a random.SystemRandom"
         if what in SQL_FUNCTIONS:
             return f"draw in Python from random.Random(0) instead of by {what} in the SQL at {site.place}"
         if what.startswith("/dev/"):

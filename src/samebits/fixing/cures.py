@@ -164,7 +164,7 @@ def renamed(own: EditableFile, name: ast.AST, new: str) -> Edit:
 # ---- orders
 
 _LISTINGS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
-_ANOTHER_ORDER = "what comes in this order may get other numbers than before: which class is which, say"
+_ANOTHER_ORDER = "items may get other numbers than before, for example the labels of classes"
 
 
 def sort_listing(files: EditableFiles, wanted: MendRequest) -> Cure:
@@ -192,7 +192,7 @@ def _sort_call(own: EditableFile, call: ast.Call) -> list[Edit]:
             raise NoCureError("the listing is used in more than one loop")
         return wrapped(own, iterated[0], "sorted(", f"{key})")
     if isinstance(parent, ast.Call) and last_name(parent.func) == "sorted":
-        raise NoCureError("the listing is sorted already, by something that several entries share")
+        raise NoCureError("the listing is sorted already, by a key that several entries share")
     is_iterator = isinstance(parent, ast.Call) and last_name(parent.func) == "next"
     return wrapped(own, call, "iter(sorted(" if is_iterator else "sorted(", f"{key}){')' if is_iterator else ''}")
 
@@ -202,7 +202,7 @@ def _sort_walk(own: EditableFile, call: ast.Call) -> list[Edit]:
     loop = own.source.parents[call]
     target = getattr(loop, "target", None)
     if not isinstance(target, ast.Tuple) or not all(isinstance(element, ast.Name) for element in target.elts):
-        raise NoCureError("what os.walk gives is not taken apart in a loop")
+        raise NoCureError("the result of os.walk is not unpacked in a loop")
     names = [last_name(element) for element in target.elts[1:3]]
     if isinstance(loop, ast.For):
         first = loop.body[0]
@@ -214,7 +214,7 @@ def _sort_walk(own: EditableFile, call: ast.Call) -> list[Edit]:
     comprehension = own.source.parents[loop]
     inner = [part.iter for part in getattr(comprehension, "generators", ()) if last_name(part.iter) in names]
     if not inner:
-        raise NoCureError("what os.walk gives is not taken apart in a loop")
+        raise NoCureError("the result of os.walk is not unpacked in a loop")
     return [edit for node in (call, *inner) for edit in wrapped(own, node, "sorted(", ")")]
 
 
@@ -320,7 +320,7 @@ def in_order_of_tasks(files: EditableFiles, wanted: MendRequest) -> Cure:
             continue
         names = {called(part) for arg in call.args for part in parts_of(file.source, arg) if isinstance(part, ast.Call)}
         if file.source.qualified(call.func).startswith("asyncio.") and not names & {"create_task", "ensure_future"}:
-            raise NoCureError("what asyncio waits for one after another may begin only then: gather them")
+            raise NoCureError("coroutines that are awaited one after another may start only then: use asyncio.gather()")
         if len(call.args) != 1 or call.keywords:
             raise NoCureError("the call has a time limit, which would be lost")
         if files.flow.of(call.args[0]).kind == "set":
@@ -383,7 +383,7 @@ def steady_flag(files: EditableFiles, wanted: MendRequest) -> Cure:
 
 def highest_precision(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Ask for matrix products of floats in full precision."""
-    effect = "products have all their bits, and take longer on a GPU"
+    effect = "matrix products are computed in full precision, and take longer on a GPU"
     return _setting(files, wanted, 'set_float32_matmul_precision("highest")', "asks for full precision", effect)
 
 
@@ -402,7 +402,7 @@ def keyed_loader(files: EditableFiles, wanted: MendRequest) -> Cure:
     for call in _called_at(file, wanted, ("DataLoader",)):
         edits += [Edit(*file.span(call.func), loader), with_argument(file, call, "seed", "0")]
     effect = (
-        "samples get random numbers of their own, by their index: other ones than before, with any number of workers"
+        "each sample gets its own random numbers by its index: other ones than before, alike for any number of workers"
     )
     return Cure({file.path: edits}, "keys each sample by its index", effect)
 

@@ -29,7 +29,7 @@ _SEEDERS = {
     "numpy-rng": ("numpy", "random.seed"),
     "python-rng": ("random", "seed"),
 }
-_ONE_OF_THEM = "its losses are those of one seed, of all that it may have drawn"
+_ONE_OF_THEM = "its losses are those of one fixed seed from now on"
 
 
 def _seeds(own: EditableFile, factor: str, seed: str) -> str:
@@ -213,7 +213,7 @@ def seed_fixed(files: EditableFiles, wanted: MendRequest) -> Cure:
     for call in calls:
         target = _seed_around(file, call)
         if target is None:
-            raise NoCureError("what is read there is no seed")
+            raise NoCureError("the value that the line reads does not become a seed")
         is_default = isinstance(file.source.parents[target], ast.keyword)
         text, needed = ("0", []) if is_default else _number(file, target)
         edits += [Edit(*file.span(target), text), *needed]

@@ -1,1 +1,1 @@
-"""Other people's tools: one file for each, loaded only when it is imported, with no logic of its own."""
+"""Adapters for other libraries: one file for each, loaded only when it is imported, with no logic of its own."""

@@ -75,7 +75,7 @@ def _refuse_unsupported(words: Sequence[str]) -> None:
         hint = f"variables come before samebits, or after env: env {shlex.join(words)}"
         raise CommandNotFoundError(f"{name!r} sets a variable and starts nothing", hint)
     if _MODULE.fullmatch(name) and os.path.exists(f"{name.replace('.', os.sep)}.py"):
-        hint = f"a module is named behind -m: {' '.join(filter(None, ('-m', name, rest)))}"
+        hint = f"a module is given after -m: {' '.join(filter(None, ('-m', name, rest)))}"
         raise CommandNotFoundError(f"there is no program {name!r}", hint)
 
 

@@ -155,7 +155,7 @@ class OrderTracker:
                 if name == "zip" and of == "set":
                     first, *others = (_gone_over(source, arg) for arg in parent.args)
                     is_shared = any(first & other for other in others)  # of one set, so in the same order
-                    return None if is_shared else Use("order", "is paired by its places")
+                    return None if is_shared else Use("order", "is paired by position")
                 if name == "tensor" and of == "set" and not (isinstance(node, ast.ListComp) and _computes(node)):
                     return None  # a tensor is made of numbers, which have the same hashes everywhere
                 if name in ("save", "dump", "to_csv") and of != "listing" and isinstance(parent.func, ast.Attribute):
@@ -172,7 +172,7 @@ class OrderTracker:
                     return Use("slice", "is dealt out by a step")
                 ends = [end for end in (lower, upper) if end is not None]
                 if ends and not all(isinstance(end, ast.Constant) for end in ends):
-                    return Use("order", "is split by place")
+                    return Use("order", "is split by position")
             case ast.Subscript(value=value, slice=index) if value is node:
                 if isinstance(index, ast.Constant | ast.UnaryOp):
                     return None  # the first one, or the last

@@ -168,8 +168,8 @@ def _unusable(ran: FinishedRun, entry: RunEntry) -> SamebitsError | None:
     if lost:
         return LockfileError(
             f"the run did not write {lost[0]}",
-            "give --artifact the path of a file that it writes, {run} included; what was there before does not count, "
-            "and neither * nor ? stands for anything",
+            "give --artifact the path of a file that it writes, {run} included; a file that was there before does not "
+            "count, and * and ? are no wildcards",
         )
     if not ran.is_whole:
         return LockfileError("the run did not finish by itself, so there is no end to lock", "what ended it?")

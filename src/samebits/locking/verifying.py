@@ -166,9 +166,9 @@ def _decided(
     if data or ((bits or artifacts) and locked.samebits == __version__):
         return replace(found, kind="different")
     if bits or artifacts:
-        why = f"the recording differs from what is locked, but samebits {locked.samebits} recorded that, and this is "
+        why = f"the recording differs from the lock, but that was made by samebits {locked.samebits}, and this is "
         advice = f"verify with samebits {locked.samebits}, or lock again with this one"
-        return replace(found, error=LockfileError(f"{why}{__version__}, which may record otherwise", advice))
+        return replace(found, error=LockfileError(f"{why}{__version__}, which may record differently", advice))
     if ran.trouble is not None or not held.reaches_end:
         agreed = "it took no step" if not held.agreed else f"its {held.agreed} steps agree"
         why = f"the run ended early: {agreed}, and {locked.steps} are locked"

@@ -1,1 +1,1 @@
-"""Operations of torch that race or refuse, computed by formulas of ours whose order of additions is fixed."""
+"""Formulas for torch operations that race or refuse, with a fixed order of additions."""

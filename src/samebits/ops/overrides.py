@@ -61,7 +61,7 @@ def replace(heard: Heard) -> Callable[[], None]:
             torch cannot hand out its kernels (it is older than 2.9).
     """
     if not hasattr(torch.library, "get_kernel"):
-        raise CannotReplaceError(f"replacing operations needs torch 2.9 or newer, here is {torch.__version__}")
+        raise CannotReplaceError(f"replacing operations needs torch 2.9 or newer, this is {torch.__version__}")
     with _lock:
         if not _listeners:
             _install()

@@ -104,7 +104,7 @@ def replay(folder: RunFolder, operands: Path, times: int = DEFAULT_TIMES, python
     if call.called_again is not None:
         calls, distinct = call.called_again.calls, call.called_again.results
         if not 0 < distinct <= calls <= MOST_CALLS:
-            raise RecordingError(f"{operands} tells of {distinct} results in {calls} calls", "was it edited?")
+            raise RecordingError(f"{operands} records {distinct} results in {calls} calls", "was it edited?")
         return Replay(None, (Condition("in the program", calls, distinct, tuple(range(distinct))),), distinct)
     if not call.is_builtin:
         return Replay(None, failure=f"{call.op} is a custom operation, unknown outside of the program")

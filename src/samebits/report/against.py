@@ -80,7 +80,7 @@ def _operation(across: Across) -> Rows:
     if not aligned.is_exact:
         paired = counted(aligned.pairs, "operation")
         others = f"{aligned.only_here} here and {aligned.only_there} there"
-        text = f"{paired} of that step are the same in both; {others} have other names, or are put together otherwise"
+        text = f"{paired} of that step are the same in both; {others} have other names, or are composed differently"
         rows.append(("aligned", text))
     return rows
 
@@ -104,9 +104,9 @@ def _clause(across: Across, mismatch: OpMismatch) -> str:
     if mismatch.finding == "otherwise":
         return "the two environments compute this by other operations, with another result"
     if mismatch.finding == "generator":
-        return "about to draw from a generator in another state"
+        return "would draw from a generator in another state"
     names = ", ".join(mismatch.names)
-    return f"{names} already differs when it arrives, and no recorded operation made it: it comes from data, or NumPy"
+    return f"{names} already differs when it arrives, and no recorded operation changed it: it comes from data or NumPy"
 
 
 def _replay(across: Across) -> Rows:

@@ -68,7 +68,7 @@ def figures(cause: Cause) -> tuple[str, str]:
     if find(cause.factor).by_folder:
         return (
             f"in a fresh folder {held}/{held} identical",
-            f"in what one run left {shown.strays}/{released} differ{fail}",
+            f"in a folder that a run left {shown.strays}/{released} differ{fail}",
         )
     pinned = f"pinned {held}/{held} identical"
     if not shown.diverged:
@@ -138,7 +138,7 @@ def unknown_what(verdict: CheckVerdict) -> str:
         lines = lines_of(verdict.unknown.races)
         return f"race: several processes update shared parameters, {lines}"
     if verdict.unknown is not None and verdict.unknown.acquitted:
-        return "no single factor made pinned runs differ: too rare for so few runs, or outside the catalogue"
+        return "no factor alone made pinned runs differ: the cause is too rare for so few runs, or not in the catalogue"
     return "something outside the catalogue"
 
 
@@ -182,7 +182,7 @@ def advice(verdict: CheckVerdict) -> list[str]:
     seeded = [f"look at what the seed at {seeds} is computed from"] if seeds else []
     if verdict.unknown.read:
         return [*(f"look at {line}" for line in verdict.unknown.read), *seeded]
-    others = ["what the machine tells of itself (free memory, load)", "the network"]
+    others = ["what the machine reports about itself (free memory, load)", "the network"]
     others += [] if verdict.unknown.taken else ["files outside the folder"]
     between = ", ".join([*verdict.unknown.taken, *others])
     if origin is not None and origin.first.place.finding == "argument":
@@ -194,7 +194,7 @@ def advice(verdict: CheckVerdict) -> list[str]:
     if verdict.unknown.divergent.divergence.stream == "length":
         others.insert(0, "how long things take outside of Python")
     between = ", ".join([*verdict.unknown.taken, "the order in which processes finish", *others])
-    return [f"look for what no pin holds: {between}"]
+    return [f"look for causes that no pin covers: {between}"]
 
 
 def rests_on(verdict: CheckVerdict) -> str:
@@ -231,5 +231,5 @@ def _percent(share: float) -> str:
 def left_out_line(one: LeftOut) -> str:
     """Describe a treatment under which the script fails."""
     if one.mode == WITNESSED:
-        return f"watching where factors enter: watched, the script {one.why}; so no lines are known"
+        return f"watching where factors enter: under watch, the script {one.why}; so no lines are known"
     return f"{one.factor}: {one.mode}, the script {one.why}; so it was left alone"

@@ -9,7 +9,7 @@ from samebits.pricing.plan import DEFAULT_SET, Candidate
 from samebits.pricing.prices import Costs, Price, Ratio
 from samebits.report.rows import AnswerReport, counted
 
-SAFER = "no difference in price was measured: what repeats here with less may do so by luck"
+SAFER = "no difference in price was measured: with fewer pins, the script may repeat only by luck"
 _HEAD = ("pinned", "repeats", "time", "speed", "95 %", "1st ms", "MiB")
 
 
@@ -24,9 +24,11 @@ def cost_report(costs: Costs) -> AnswerReport:
     ]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
     rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
-    rows.append(("", "time and speed are ratios to nothing pinned; 95 % is the interval of the median time"))
+    rows.append(
+        ("", "time and speed are relative to a run with nothing pinned; 95 % is the interval of the median time")
+    )
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
-        rows.append(("", "= no difference was measured: the interval holds 1"))
+        rows.append(("", "= no difference was measured: the interval contains 1"))
     replaced = dict.fromkeys(price.replaced for price in costs.prices if price.replaced)
     rows += [("replaced", f"{_within(costs)}: {text}") for text in replaced]
     rows += _grouped("failed", [(price.failure, price.candidate.label) for price in costs.prices])

@@ -13,8 +13,8 @@ from samebits.lint.rule import Rule
 from samebits.report.rows import AnswerReport, Rows, counted, source_row
 
 _FIXES = {
-    "safe": "changes nothing but what repeats",
-    "unsafe": "changes what the script does: look at it",
+    "safe": "changes only whether results repeat",
+    "unsafe": "changes what the script does: review it",
     "none": "by hand",
 }
 

@@ -18,7 +18,7 @@ _REPEATS = {
     "unchecked": "without a check: whether it repeats is not known",
 }
 _STEADY = {
-    True: "a second run gave the same bits as this one, so it repeats, with other bits than before",
+    True: "a second run gave the same bits as this one: it repeats, but with other bits than those locked",
     False: "a second run gave different bits again: it does not repeat (samebits check says why)",
 }
 
@@ -84,7 +84,7 @@ def divergence_line(place: LockDivergence) -> str:
 
 
 def _first_stream(place: LockDivergence) -> str:
-    return stream_words(place.streams[0]) if place.streams else "what is recorded besides what is locked"
+    return stream_words(place.streams[0]) if place.streams else "something that is recorded but not locked"
 
 
 def _rows(one: Verified) -> Rows:
@@ -97,7 +97,7 @@ def _rows(one: Verified) -> Rows:
     rows += _environment_rows(one)
     rows += [("code", change_line(change)) for change in one.code]
     if one.kind != "same" and one.locked is not None and not one.code:
-        rows.append(("code", "as it was when this was locked, as far as files of the project were imported or read"))
+        rows.append(("code", "no file of the project that was imported or read has changed since this was locked"))
     rows.append(("locked", "" if one.locked is None else _locked_line(one.locked)))
     if one.kind != "same" and one.folder is not None:
         rows.append(("run", shown_path(one.folder)))
@@ -108,7 +108,7 @@ def _rows(one: Verified) -> Rows:
 def _divergence_rows(one: Verified) -> Rows:
     rows: Rows = []
     if one.kind == "unknown" and one.divergences:
-        rows.append(("bits", f"other than those of {one.home}: {divergence_line(one.divergences[0])}"))
+        rows.append(("bits", f"different from those of {one.home}: {divergence_line(one.divergences[0])}"))
     for place in one.divergences if one.kind == "different" else ():
         rows += [("also", "" if place is one.divergences[0] else divergence_line(place)), *_detail_rows(place)]
     if one.kind == "different" and one.steps and all(place.what in ("data", "artifact") for place in one.divergences):
@@ -148,7 +148,9 @@ def _environment_rows(one: Verified) -> Rows:
         ]
     is_different = one.variables or any(difference.can_change_bits for difference in one.differences)
     if one.kind == "different" and not is_different:
-        rows.append(("", f"the environment is the locked one, {one.home}, in all that is known to change bits"))
+        rows.append(
+            ("", f"the environment matches the locked one, {one.home}, in everything that is known to change bits")
+        )
     return rows
 
 
@@ -188,7 +190,7 @@ def next_commands(one: Verified) -> list[str]:
     if one.kind == "different" and one.is_steady is False:
         return [f"samebits check {one.command}     (says why it does not repeat)"]
     if one.kind == "different":
-        return [f"samebits verify {one.name} --update     (once the new bits are meant)"]
+        return [f"samebits verify {one.name} --update     (if the new bits are intended)"]
     return []
 
 

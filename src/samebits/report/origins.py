@@ -87,7 +87,7 @@ def describe_finding(origin: Origin) -> str:
     if place.finding == "op":
         return f"inputs equal, {_by(origin)}"
     if place.finding == "generator":
-        return "about to draw from a generator in another state"
+        return "would draw from a generator in another state"
     if place.reordered:
         return f"given the same tensors in another order ({', '.join(place.reordered)})"
     if place.finding == "input":
@@ -141,7 +141,7 @@ def _arrived(first: OriginOnRank) -> str:
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
     if first.is_uninitialized:
-        return f"memory that {producer.op}{where} made: no operation wrote there since, but maybe a custom kernel"
+        return f"memory that {producer.op}{where} allocated: no operation wrote there since; a custom kernel may have"
     if producer.other_stream:
         return f"{producer.op}{where} agreed, on another stream: nobody waited for it, or something else wrote there"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"

@@ -20,7 +20,7 @@ _LOOK_AT = {
 }
 REMEDIES: dict[State, str] = {
     "not-resumed": "load the checkpoint where the script starts, and continue with the step that it was saved at; "
-    "if it has to be told which one: --with '--resume PATH'",
+    "if the script needs the path of the checkpoint: --with '--resume PATH'",
     "parameters": "save model.state_dict() of every model, and load it before the first step",
     "buffers": "save the whole model.state_dict(), which holds its buffers, and not its parameters alone",
     "averaged": "save every copy of the weights (averaged, target, best) with the model, and load it" + _HELD,
@@ -55,7 +55,7 @@ def resume_report(found: Resumption) -> AnswerReport:
     rows: Rows = []
     for trial in found.trials:
         rows += _trial_rows(trial, is_one_of_many=len(found.trials) > 1)
-    seed = "" if found.seed is None else f"{found.seed}, of the steps that were chosen at random"
+    seed = "" if found.seed is None else f"{found.seed}, by which the steps were chosen at random"
     return AnswerReport(_headline(found), [*rows, ("rests on", _rests_on(found)), ("seed", seed), *end])
 
 
@@ -70,7 +70,7 @@ def _headline(found: Resumption) -> str:
         return f"different bits: {_differs(first)}"
     if found.kind == "undecided":
         resumes = counted(len(found.trials), "resume")
-        return f"undecided: not each of {resumes} could be judged; of the others, {_agrees(found)}"
+        return f"undecided: not all of {resumes} could be judged; of the others, {_agrees(found)}"
     return f"same bits: {_agrees(found)}"
 
 

@@ -273,7 +273,7 @@ def plan_text(request: CheckRequest, first: Sequence[RunSpec]) -> str:
     read = ", ".join(name for name in request.pinnable() if find(name).found_statically)
     rows += [
         ("if they", "diverge, the following runs end just after the step at which they diverged:"),
-        ("pinned", f"and what is released, drawn by lot until it is sure, with {pinnable}"),
+        ("pinned", f"everything here, then all but what is released, drawn by lot until the cause is sure: {pinnable}"),
         ("released", f"one factor at a time: those that entered the pinned run{f', and {read}' if read else ''}"),
         ("remedy", "the guilty factors pinned; twice to the end, once with the rest varied"),
         ("lines", "a guilty factor changed at some of its lines only, until they are known"),

@@ -180,7 +180,7 @@ class _ResumeTrial:
         start = looked.sides[0].start
         if start.step > seen.most_done:
             raise SamebitsError(
-                f"it resumed at step {start.step}, later than it was killed, after step {after}",
+                f"it resumed at step {start.step}, but it was killed earlier, after step {after}",
                 "did it load what another training has saved? {run} in the command is each run's own folder",
             )
         trial = replace(
@@ -194,7 +194,7 @@ class _ResumeTrial:
         if not trial.compared:
             none = f"it resumed at step {start.step}, and the uninterrupted run took {whole.steps} steps"
             hint = "give a step further from the end with --at"
-            return replace(trial, error=SamebitsError(f"{none}: there is none to compare", hint))
+            return replace(trial, error=SamebitsError(f"{none}: no step is left to compare", hint))
         if start.is_from_the_start:
             return replace(trial, missing=(self._not_resumed(),))
         return self._judged(trial, run)
@@ -359,7 +359,7 @@ def _hint_for_failure(run: Run, torn: str, has_with: bool) -> str:
     if torn:
         return "write to another name, and rename it when it is whole; keep the one before, and go back to that"
     if has_with:
-        return f"that is what --with gave it; the whole output is in {run.folder.stderr}"
+        return f"it was started with the arguments of --with; the whole output is in {run.folder.stderr}"
     if "exists" in run.facts.last_words.lower():
         return "it makes a folder that exists; give what it needs to resume with --with, such as --with '--resume'"
     return "does it need other arguments to resume? Give them with --with, such as --with '--resume {run}/last.pt'"

@@ -60,7 +60,7 @@ def differences_clause(lacks: Sequence[Lacks]) -> str:
     """Return the values that differ, as a clause.
 
     >>> differences_clause([Lacks("trainer.best", "counter", "0.9", "inf")])
-    'trainer.best is inf in the first resumed step, and was 0.9 there'
+    'trainer.best is inf in the first resumed step, but was 0.9 when it saved'
     """
     of_rank = [one for one in lacks if one.rank == lacks[0].rank]
     # A value too long to print is described by its length, which may be the same on both sides.
@@ -68,7 +68,7 @@ def differences_clause(lacks: Sequence[Lacks]) -> str:
     if not valued:
         return f"{listed([one.path for one in of_rank])} {'are' if len(of_rank) > 1 else 'is'} not as at the save"
     return "; ".join(
-        f"{one.path} is {one.now or 'another'} in the first resumed step, and was {one.then or 'another'} there"
+        f"{one.path} is {one.now or 'different'} in the first resumed step, but was {one.then or 'another'} when it saved"
         for one in valued
     )
 
@@ -84,7 +84,7 @@ def not_resumed(side: RankPair, loaded: str, torn: str = "", told: int | None = 
     """
     subject = f"{loaded} is loaded, and yet its" if loaded else "no checkpoint is loaded, and its"
     if torn:
-        subject = f"{torn} was torn, that is passed over in silence, and the"
+        subject = f"{torn} was torn, the script skips it without a message, and the"
     claim = "ignores its checkpoint: it starts from step 0"
     if told is not None:
         claim = f"starts from step 0: it ignores its checkpoint, or has none yet after {told} steps, as --saved-at says"
@@ -111,7 +111,7 @@ def _shown(side: RankPair, row: int, stream: str, sides: Mapping[int, RankPair])
         return [("accumulation", f"{losses[1]} losses before that step, and {losses[0]} in the uninterrupted run")]
     then, now = (one.get("param", {}).keys() for one in (a, b))
     if stream in ("grad", "param") and then - now and now - then:
-        strangers = f"{listed(sorted(now - then))}, which no model has that is called"
+        strangers = f"{listed(sorted(now - then))}, of no model that is called"
         return [("optimizer", f"it steps {strangers}: it was made before the model was")]
     wrong = wrong_generators(side, row)
     if wrong and stream in ("loss", "output"):

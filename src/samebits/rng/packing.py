@@ -86,7 +86,7 @@ def unpack(plain: object, functions: Functions | None = None, copies: bool = Fal
         return _found(plain[tag], functions or {})
     reader = _READERS.get(tag)
     if reader is None:
-        raise PackingError("", f"{tag} is nothing that this samebits knows")
+        raise PackingError("", f"{tag} is unknown to this version of samebits")
     return reader(plain, lambda item: unpack(item, functions, copies))
 
 

@@ -34,7 +34,7 @@ HOME, BUSY = ".samebits", ".busy"
 ANSWER = "answer.json"
 MANIFEST_SCHEMA = 1
 KEPT = 20
-_WHERE_RUNS_ARE = f"runs are kept under {HOME}/; `samebits run` and `samebits check` say where they put them"
+_WHERE_RUNS_ARE = f"runs are kept under {HOME}/; `samebits run` and `samebits check` print their folders"
 
 
 class Manifest(TypedDict, total=False):
@@ -262,7 +262,7 @@ def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
     recorded = sorted((home for home in runs if next(home.rglob("recording*.sqlite"), None)), key=_modified_at)
     if len(recorded) < 2:
         raise RecordingError(
-            f"{path} holds {len(recorded)} recorded runs, and two are compared", "first: samebits run train.py"
+            f"{path} holds {len(recorded)} recorded runs, and a comparison needs two", "first: samebits run train.py"
         )
     return open_run(recorded[-2]), open_run(recorded[-1])
 

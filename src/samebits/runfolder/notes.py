@@ -472,4 +472,4 @@ def _noted(line: bytes) -> Note | None:
     try:
         return None if kind is None else from_data(kind, content)
     except ValueError as error:
-        return Unseen(f"what a process noted as {name!r}, which cannot be read: {error}")
+        return Unseen(f"a note {name!r} of a process, which cannot be read: {error}")

@@ -257,7 +257,7 @@ class Recording:
         rows = self._db.execute("SELECT key, value FROM meta") if tables.get("meta") in _KNOWN_TABLES else ()
         meta = {str(key): str(value) for key, value in rows}
         if not {"steps", "ops"} <= tables.keys() or not {"schema", "digest", "training"} <= meta.keys():
-            raise UnbegunError(f"{self.path} is not a recording: it was only begun", "was the run ended at its start?")
+            raise UnbegunError(f"{self.path} is not a recording: it is empty", "was the run ended at its start?")
         if (schema := int(meta["schema"])) != SCHEMA:
             why = f"{self.path} has schema {schema}, and this samebits reads schema {SCHEMA}"
             if schema < SCHEMA:

@@ -1,4 +1,4 @@
-"""The state of a whole training: kept, written whole or not at all, and restored so that it ends in the same bits."""
+"""The state of a whole training: written whole or not at all, and restored so that it ends in the same bits."""
 
 from __future__ import annotations
 

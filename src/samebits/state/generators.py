@@ -30,8 +30,8 @@ def generator_restorers(
     if before != after:
         raise StateError(
             f"generators do not fit their states: {'; '.join(differences(before, after))}",
-            "have the same generators, on the same number of devices, before a state is loaded; make those that are "
-            "made late before that",
+            "create all generators, on the same number of devices, before a state is loaded, also those that are "
+            "otherwise created later",
         )
     functions = []
     for name in sorted(before):

@@ -45,7 +45,7 @@ class WaitingGradients:
         rank, world_size = current_world()
         if state["ranks"] and state["world_size"] != world_size:
             raise StateError(
-                f"gradients of {state['world_size']} ranks wait for their step, and here world_size is {world_size}",
+                f"gradients of {state['world_size']} ranks that wait for their step, and here are {world_size} ranks",
                 "resume with as many ranks, or from a checkpoint that was saved after a whole step",
             )
         for restoring in gradient_restorers(state["ranks"].get(str(rank), {}), self._parts):

@@ -81,7 +81,7 @@ class Part:
     def unfit(self, reason: str) -> StateError:
         return StateError(
             f"{self.name} does not fit its state: {reason}",
-            "make it as it was made in the run that saved; what is different on purpose has to start fresh",
+            "create it as in the run that saved; what differs on purpose has to start fresh: state.without()",
         )
 
     def raise_if_different(self, wrong: Sequence[str]) -> None:

@@ -266,7 +266,7 @@ class Training:
         if state["world_size"] != world_size:
             if ranks == "same":
                 raise StateError(
-                    f"the state is of world_size={state['world_size']}, here it is {world_size}",
+                    f"the state was saved with world_size={state['world_size']}, here it is {world_size}",
                     "resume with as many ranks, or with ranks='any' if nothing but samebits.data draws",
                 )
             return section_for_any(state, self._keyed())

@@ -1,1 +1,1 @@
-"""Tests that have to repeat: calls recorded and compared, seeds, processes of their own, expected bits."""
+"""Tests that have to repeat: recording and comparing calls, seeds, isolated processes, expected bits."""

@@ -156,7 +156,7 @@ class ExpectedBits:
             raise LockfileError(why, f"pytest {self._again} --samebits-seed {locked.seed}")
         if locked.digest != self._digest:
             why = f"{self._test} was locked with digests of another kind: {locked.digest}, and these are {self._digest}"
-            raise LockfileError(why, "take an environment that has xxhash, or has not, as the locked one")
+            raise LockfileError(why, "use an environment with xxhash if the locked one had it, and without it if not")
         return locked
 
     def _compare(self, name: str, digests: Mapping[str, str], value: object) -> None:

@@ -248,7 +248,7 @@ class Workspace:
         """Raise StorageError if a run without mounts wrote, past Python, through a link to the copy that all share."""
         for path in _newer(self._tree(FOUND), self.began(place), self.folder) if place.root else ():
             raise StorageError(
-                f"a program or library in C wrote to {shown_path(path)}, which all runs read from one copy: "
+                f"a program or library in C wrote to {shown_path(path)}, of which all runs share one copy: "
                 f"the folder has more than {MOST_FILES:,} files, or {shown_bytes(MOST_BYTES)}",
                 "leave what is large where it is with --share PATH, so that the rest is copied for every run",
             )

@@ -18,7 +18,7 @@ KEPT = (
     "kept as it is by samebits: use a path relative to where the run began, "
     "or name what runs may write to with --share PATH"
 )
-HIDDEN = "samebits' own: what is recorded of a run is not shown to it"
+HIDDEN = "belongs to samebits: a run does not see its own recording"
 
 
 class RefusedError(Exception):

@@ -74,7 +74,7 @@ def not_evidence(tensor: Tensor) -> NotEvidenceError:
     """Return the error for a tensor without bits."""
     return NotEvidenceError(
         f"a {type(tensor).__name__} on {tensor.device} holds no bits that could be digested",
-        hint="leave out what is_evidence() says no to: meta, fake and functional tensors, freed storage",
+        hint="leave out tensors for which is_evidence() is False: meta, fake and functional tensors, freed storage",
     )
 
 

@@ -27,7 +27,7 @@ def command(keep: int | None, older_than: float | None, dry_run: bool) -> None:
     samebits clean --older-than 7
     samebits clean --dry-run
 
-    What is being written stays, and so does what was put there with --out. Without this command the newest 20 folders
+    Folders that are being written stay, and so do folders made with --out. Without this command the newest 20 folders
     stay; `keep` in [tool.samebits] says how many.
     """
     for name, value in (("--keep", keep), ("--older-than", older_than)):

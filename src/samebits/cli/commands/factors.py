@@ -12,7 +12,7 @@ from samebits.factors.pinning import status
 @click.command()
 @options.form("factors")
 def command(form: str) -> None:
-    """Show every factor: what is in effect, whether it is held still, and why it matters.
+    """Show every factor: what is in effect, whether it is pinned, and why it matters.
 
     \b
     samebits factors

@@ -20,7 +20,7 @@ from samebits.report.lints import rule_page
 @click.command()
 @click.option("--select", multiple=True, metavar="CODE", help="Apply only rules whose code begins so (repeatable).")
 @click.option("--ignore", multiple=True, metavar="CODE", help="Do not apply rules whose code begins so (repeatable).")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Pass by paths that match (repeatable).")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out paths that match (repeatable).")
 @click.option("--explain", metavar="CODE", help="Show the page of a rule, and look at nothing.")
 @click.option("--fix", is_flag=True, help="Write the cures that change nothing but an order or a seed, and look again.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: those that change what a script does, too.")
@@ -44,8 +44,8 @@ def command(
     samebits lint --explain SB202
     samebits lint --diff src
 
-    Of folders, Python files and notebooks are read, but no tests, docs and environments. A finding is taken back by a
-    comment at its line that says why: # samebits: ignore[SB201] the order does not matter, files are deleted
+    In folders, Python files and notebooks are read, but not tests, docs and environments. To take a finding back, say
+    why in a comment at its line: # samebits: ignore[SB201] the order does not matter, files are deleted
 
     Exit status: 0 nothing found, 1 something found, 2 a file could not be read.
     """

@@ -18,7 +18,7 @@ from samebits.runfolder.folder import new_home
 
 @click.command(context_settings=options.COMMAND_LINE)
 @click.option("--name", default="", metavar="NAME", help="Name of the entry (default: the script's name).")
-@options.pin("Hold this factor still, and whenever it is verified (repeatable).")
+@options.pin("Pin this factor, now and whenever the entry is verified (repeatable).")
 @click.option("--data", multiple=True, metavar="PATH", help="A file or folder that must not change (repeatable).")
 @click.option(
     "--artifact",
@@ -42,7 +42,7 @@ from samebits.runfolder.folder import new_home
 def command(
     form: str, command: tuple[str, ...], lockfile: Path, write_in_ci: bool, out: Path | None, **given: Any
 ) -> None:
-    """Write the bits that COMMAND gives into samebits.lock, for `samebits verify` to hold later runs against.
+    """Write the bits that COMMAND gives into samebits.lock, with which `samebits verify` compares later runs.
 
     \b
     samebits lock train.py --lr 3

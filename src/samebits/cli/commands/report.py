@@ -30,7 +30,7 @@ def command(path: Path, out: Path, force: bool, no_source: bool) -> None:
     samebits report .samebits/20260131-120000-4711 -o page.html
     samebits report --no-source
 
-    The page asks no network for anything. Exit status: 0 written, 2 not.
+    The page needs no network. Exit status: 0 written, 2 not.
     """
     if out.exists() and not force:
         raise StorageError(f"{out} exists", "add --force to replace it, or name another file with -o")

@@ -1,4 +1,4 @@
-"""`samebits verify`: hold runs against the bits in the lockfile."""
+"""`samebits verify`: compare runs with the bits in the lockfile."""
 
 from __future__ import annotations
 

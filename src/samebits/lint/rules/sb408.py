@@ -29,4 +29,4 @@ def find(project: Project, source: Source) -> Findings:
         library, _, name = source.qualified(call.func).rpartition(".")
         has_out = argument(call, "out") or any(not other.arg for other in call.keywords)
         if library == "numpy" and name not in _COMPLETE and not has_out:
-            yield Finding.at(source, call, f"leaves what {name}() returns unwritten but for some places")
+            yield Finding.at(source, call, f"leaves the result of {name}() unwritten wherever its `where` is False")

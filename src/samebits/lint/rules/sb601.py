@@ -34,4 +34,4 @@ def find(project: Project, source: Source) -> Findings:
             continue
         words = {word for file in project.files_of_scripts(source) for word in file.words}
         if not words & _RESTORING and not any("rng" in word.lower() for word in words):
-            yield Finding.at(source, call, f"resumes {owner}, and no script here the states of generators")
+            yield Finding.at(source, call, f"resumes {owner}, but no script here restores the states of generators")

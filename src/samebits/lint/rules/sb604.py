@@ -45,7 +45,7 @@ def find(project: Project, source: Source) -> Findings:
         together = project.files_of_scripts(source)
         lost = [part for part in _PARTS if _is_lost(part, together)]
         if lost:
-            yield Finding.at(source, call, f"resumes the model, and no script here its {' and '.join(lost)}")
+            yield Finding.at(source, call, f"resumes the model, but no script here restores its {' and '.join(lost)}")
         counters = [(function, name) for function, name in counters if function is not here]
 
 
