@@ -102,9 +102,7 @@ def test_an_answer_says_what_to_look_at() -> None:
         assert line in told.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("is_steady", "words"), [(True, "as this one: it repeats"), (False, "it does not repeat"), (None, "")]
-)
+@pytest.mark.parametrize(("is_steady", "words"), [(True, ": it repeats"), (False, "it does not repeat"), (None, "")])
 def test_whether_the_other_bits_repeat_is_told(is_steady: bool | None, words: str) -> None:
     """What does not repeat was not changed by the line that is named."""
     told = verify_report(verification(replace(OTHER, is_steady=is_steady))).text

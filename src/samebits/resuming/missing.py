@@ -67,9 +67,9 @@ def differences_clause(lacks: Sequence[Lacks]) -> str:
     valued = [one for one in of_rank if one.then != one.now][:MOST_VALUES_SHOWN]
     if not valued:
         return f"{listed([one.path for one in of_rank])} {'are' if len(of_rank) > 1 else 'is'} not as at the save"
+    pairs = ((one.path, one.now or "different", one.then or "another") for one in valued)
     return "; ".join(
-        f"{one.path} is {one.now or 'different'} in the first resumed step, but was {one.then or 'another'} when it saved"
-        for one in valued
+        f"{path} is {now} in the first resumed step, but was {then} when it saved" for path, now, then in pairs
     )
 
 
