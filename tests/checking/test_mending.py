@@ -226,7 +226,7 @@ def test_what_may_be_changed_lies_in_the_folder(project: Path, tmp_path: Path) -
         for name, why in refused.items():
             with pytest.raises(NoCureError, match=why):
                 file_of(pool, str(project / name))
-        with pytest.raises(NoCureError, match="is no file"):
+        with pytest.raises(NoCureError, match="is not a file"):
             file_of(pool, "<string>")
         (project / "train.py").write_text("x = 2\n")  # after it was copied
 

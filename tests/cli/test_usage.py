@@ -93,7 +93,7 @@ def test_a_wrong_line_is_explained_in_json(name: str, tmp_path: Path) -> None:
 OTHER_WAYS = {
     "quotation marks": (("python train.py --lr 3",), "drop the quotation marks: python train.py --lr 3"),
     "a variable": (("SEED=1", "python", "train.py"), "variables come before samebits, or after env: env SEED=1 python"),
-    "a module": (("pkg.train", "--lr", "3"), "a module is named behind -m: -m pkg.train --lr 3"),
+    "a module": (("pkg.train", "--lr", "3"), "a module is given after -m: -m pkg.train --lr 3"),
     "a notebook": (("it.ipynb",), "turn it into a script: jupyter nbconvert --to script it.ipynb"),
 }
 

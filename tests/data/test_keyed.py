@@ -65,7 +65,7 @@ def test_batches_without_keys_are_refused() -> None:
     """Also where only some indices are keys; and streams, which have none."""
     dataset = KeyedDataset(DRAWING, torch.utils.data.default_collate, 0)
     for plain in ([1, 2], [Key(1, 0, 0, 0), 2], []):
-        with pytest.raises(UsageError, match="asked for by plain indices"):
+        with pytest.raises(UsageError, match="requested by plain indices"):
             dataset.__getitems__(plain)
     with pytest.raises(UsageError, match="keyed by their index"):
         KeyedDataset(iter([1]), torch.utils.data.default_collate, 0)

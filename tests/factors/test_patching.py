@@ -136,7 +136,7 @@ def test_an_ended_context_neither_witnesses_nor_treats() -> None:
     assert [w.what for w in seen] == ["before"]
 
 
-@pytest.mark.parametrize("word", ["derive", "other"])
+@pytest.mark.parametrize("word", ["derive", "derive_varied"])
 def test_streams_differ_by_seed_path_factor_and_variant(word: str) -> None:
     """Each of them is part of the derivation; the variant of what is varied only."""
 

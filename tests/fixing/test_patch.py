@@ -539,14 +539,14 @@ REFUSED = {
     ),
     "a library lists": ("file-order", "os.scandir", "data = ImageFolder('data')  # <-\n", "a library makes it"),
     "sorted by what is shared": ("file-order", "os.listdir", "x = sorted(os.listdir('.'), key=len)  # <-\n", "already"),
-    "walked elsewhere": ("file-order", "os.walk", "x = list(os.walk('.'))  # <-\n", "taken apart"),
+    "walked elsewhere": ("file-order", "os.walk", "x = list(os.walk('.'))  # <-\n", "not unpacked"),
     "entries used twice": (
         "file-order",
         "os.scandir",
         "with os.scandir('.') as own:  # <-\n    a = [*own]\n    for one in own:\n        pass\n",
         "more than one loop",
     ),
-    "the clock decides": ("clock", "time.time", "while time.time() < end:  # <-\n    step()\n", "no seed"),
+    "the clock decides": ("clock", "time.time", "while time.time() < end:  # <-\n    step()\n", "not become a seed"),
     "a set that grows": (
         "memory-addresses",
         "",
@@ -563,7 +563,7 @@ REFUSED = {
         "completion-order",
         "asyncio.as_completed",
         "import asyncio\nfor one in asyncio.as_completed([get(i) for i in range(3)]):  # <-\n    await one\n",
-        "gather them",
+        "use asyncio.gather()",
     ),
     "a time limit": (
         "completion-order",

@@ -114,7 +114,7 @@ def test_clean_twins_and_patched_scripts_are_silent(which: str, tmp_path: Path) 
                 (tmp_path / "cases" / one.name / Path(change.path).name).write_bytes(change.after)
 
     # One run in which everything is varied shows what does not help.
-    answer, recorded = check_together(scripts, (), tmp_path, 12 if which == "all" else 2)
+    answer, recorded = check_together(scripts, (), tmp_path, 12 if which == "all" else 3)
 
     assert (answer.verdict["verdict"], answer.verdict["causes"]) == ("same", []), answer
     assert recorded >= len(scripts)

@@ -196,7 +196,7 @@ def test_what_is_written_unseen_cannot_reach_what_is_linked(
     if mode == "mounts":
         assert runs.run(code) != 0
     else:
-        with pytest.raises(StorageError, match=r"wrote to .*large, which all runs read from one copy"):
+        with pytest.raises(StorageError, match=r"wrote to .*large, of which all runs share one copy"):
             runs.run(code)
     assert (folder / "large").read_text() == "content of large"
 

@@ -50,11 +50,13 @@ def current_rank() -> int | None:
 
 
 def world_size() -> int:
-    """Return how many processes train together; 1 if RANK or WORLD_SIZE is not a number."""
+    """Return how many processes train together, by torch or by WORLD_SIZE alone; 1 where that is no number."""
     try:
-        return current_world().size
+        size = current_world().size
     except UsageError:
         return 1
+    text = os.environ.get("WORLD_SIZE", "")
+    return max(size, int(text) if text.isdigit() else 1)
 
 
 def rank_path() -> tuple[str | int, ...]:

@@ -91,7 +91,7 @@ class _Loaders:
         # A line may make loaders of several datasets, each of which needs a tracer of its own.
         key = made_at, id(fetcher.dataset)
         if key not in self.tracers:
-            self.tracers[key] = _data("lines").SampleTracer(partial(self._seen, made_at))
+            self.tracers[key] = _data("line_tracer").SampleTracer(partial(self._seen, made_at))
         return self.tracers[key](fetch, fetcher.states, fetcher.dataset)
 
     def _seen(self, made_at: SiteKey, site: Site, changed: str | None) -> None:

@@ -72,20 +72,15 @@ def _hint(request: Repetition, number: int, calls: Iterable[RecordedCall]) -> st
     remedy = "isolated=True gives each run a process of its own"
     if entered:
         return f"{start}{_entered(entered)}\nor the cause is what they shared, {shared}; only against that, {remedy}"
-    unseen = (
-        "the clock and the operating system's entropy were not seen to enter (isolation does not help against them)"
-    )
+    unseen = "clock and entropy of the operating system, against which isolation does not help, were not seen to enter"
     return f"{start}; what they shared is {shared}. {remedy}; {unseen}"
 
 
 def _entered(lines: list[str]) -> str:
     more = [f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
     shown = [*lines[:MOST_TOLD], *more]
-    return (
-        "".join(["; these were seen to enter, and no seed controls them:", *(f"\n  {line}" for line in shown)])
-        if lines
-        else ""
-    )
+    words = ["; these were seen to enter, and no seed controls them:", *(f"\n  {line}" for line in shown)]
+    return "".join(words) if lines else ""
 
 
 def _one_of_several(
