@@ -98,6 +98,13 @@ def tours(text: str) -> dict[str, str]:
     return dict(re.findall(r"<!-- tour:[\w -]+ -->\n```console\n\$ (.*)\n((?:.*\n)*?)```", text))
 
 
+def test_the_first_page_shows_what_the_tutorial_shows() -> None:
+    """There it is compared with what is printed."""
+    (block,) = re.findall(r"```console\n(.*?)```", (ROOT / "docs" / "index.md").read_text(), re.DOTALL)
+
+    assert block in (ROOT / "docs" / "tutorials" / "first-verdict.md").read_text()
+
+
 @pytest.mark.slow
 def test_the_tour_shows_what_is_printed(tmp_path: Path) -> None:
     """The answer in the README to the script that repeats is, letter for letter, what `check` prints today."""
