@@ -173,7 +173,7 @@ def test_what_the_script_asks_of_its_environment_is_locked(tmp_path: Path) -> No
     assert "  besides   the script reads LR, which differs from when it was locked\n" in found.stdout
     assert "  code      c.py, changed since it was locked\n" in found.stdout
     assert "  code      words.txt, changed since it was locked\n" in found.stdout
-    assert "the environment is the locked one" not in found.stdout
+    assert "the environment matches the locked one" not in found.stdout
 
 
 @pytest.mark.slow

@@ -198,7 +198,7 @@ def test_a_torn_checkpoint_that_is_passed_over_in_silence(tmp_path: Path) -> Non
     found = answer(tmp_path, "--during-save", "plain.py", "--mode", "torn-silently")
 
     assert [one["state"] for one in found["first"]["missing"]] == ["not-resumed"]
-    assert "last.pt was torn, that is passed over in silence" in found["first"]["missing"][0]["evidence"]
+    assert "last.pt was torn, the script skips it without a message" in found["first"]["missing"][0]["evidence"]
 
 
 # What is as it was at first for long, so that only the later kill shows it.

@@ -231,7 +231,7 @@ def test_what_reading_finds_is_looked_at_first(script: Path) -> None:
     shown = check_report(replace(different(script), causes=(), remedy=None, unknown=unknown)).brief
 
     assert "  next      look at train.py:3, which leaves some of it unwritten (SB408)\n" in shown
-    assert "look for what no pin holds" not in shown
+    assert "look for causes that no pin covers" not in shown
 
 
 def test_command_lines_that_differ_are_told_with_the_seeds(script: Path) -> None:
