@@ -223,7 +223,7 @@ def test_what_repeats_is_locked(folder: Path) -> None:
     for option, repeats in ((), "checked"), (("--quick",), "looked"):
         done = samebits(folder, "lock", "--name", repeats, "--format", "json", *option, "train.py")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert json.loads(done.stdout)["repeats"] == repeats
+        assert json.loads(done.stdout)["locked"]["repeats"] == repeats
     before = (folder / "samebits.lock").read_bytes()
     again = samebits(folder, "lock", "--name", "looked", "--quick", "train.py")
 
