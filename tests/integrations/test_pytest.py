@@ -744,6 +744,30 @@ def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytest
     assert len(Lockfile.load(lockfile_in(pytester)).tests["test_threads.py::test_one"].on) == 2
 
 
+def test_entries_of_tests_that_were_not_collected_stay(pytester: pytest.Pytester) -> None:
+    """With `--lf` pytest collects those alone that failed last, and says nothing of the others."""
+    pytester.makepyfile(
+        test_two="""
+        import os, torch
+        def test_one(samebits): samebits.assert_same("a", torch.ones(1))
+        def test_other(samebits):
+            samebits.assert_same("b", torch.ones(1))
+            assert not os.environ.get("FAILS")
+        """
+    )
+    pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
+    os.environ["FAILS"] = "1"
+    try:
+        pytester.runpytest_inprocess(*QUIET, "-p", "cacheprovider").assert_outcomes(passed=1, failed=1)
+    finally:
+        del os.environ["FAILS"]
+    again = pytester.runpytest_inprocess(*QUIET, "-p", "cacheprovider", "--lf", "--samebits-remove-unused")
+
+    again.assert_outcomes(passed=1)
+    assert "unused" not in again.stdout.str()
+    assert {*Lockfile.load(lockfile_in(pytester)).tests} == {"test_two.py::test_one", "test_two.py::test_other"}
+
+
 def test_the_page_shows_what_works(pytester: pytest.Pytester) -> None:
     """The code of docs/how-to/pytest.md, run as it stands: it fails as the page says, is locked, and passes."""
     page = Path(__file__).parents[2] / "docs" / "how-to" / "pytest.md"

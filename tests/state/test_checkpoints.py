@@ -83,6 +83,9 @@ def test_a_step_is_saved_again(folder: Path) -> None:
 def test_keeping_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"keep=0 would keep no checkpoint"):
         training().save(tmp_path, 1, keep=0)
+    for options in ({"keep": 0}, {"every": 0}):
+        with pytest.raises(UsageError, match=r"=0 would keep no checkpoint"):  # before the first step
+            next(iter(training().steps(3, tmp_path, **options)))
     training().save(tmp_path, 1, keep=1)
     training(2).save(tmp_path, 2, keep=1)
     assert names(tmp_path) == ["step-2"]
