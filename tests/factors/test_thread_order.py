@@ -458,3 +458,79 @@ def test_a_process_that_forks_finds_no_lock_held_for_ever() -> None:
     done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=150)
 
     assert (done.stdout.split(), done.stderr) == (["0"] * 6, "")
+
+
+INTERRUPTED = """
+import faulthandler, os, queue, selectors, sys, threading, time
+from samebits.factors import turns
+from samebits.factors.context import Setting
+from samebits.factors.pinning import treat
+
+mode, every = sys.argv[1], 11
+turns.IDLE_SECONDS = 0.1
+treatment = treat({"thread-order": Setting(mode, variant=1)}, 0)
+
+def interrupted(number):
+    # A run of the scenario whose scheduler is interrupted at its line of this number; returns how many there were.
+    lock, shared, jobs = threading.RLock(), threading.RLock(), queue.SimpleQueue()
+    reader, writer = os.pipe()
+    lines = 0
+
+    def work():
+        for _ in range(3):
+            with shared:
+                time.sleep(0.0005)
+            with lock:
+                jobs.put(1)
+        os.write(writer, b"x")
+
+    def handle():
+        with lock:
+            queue.Queue().put(1)
+        # In the scheduler's own critical sections a handler waits for nobody.
+        if not lock._turns._guard._is_owned():
+            with shared:
+                pass
+            time.sleep(0)
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_filename == turns.__file__ and event == "line":
+            lines += 1
+            if lines == number:
+                handle()
+        return trace
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    sys.settrace(trace)
+    [thread.start() for thread in threads]
+    for _ in range(6):
+        with lock:
+            pass
+        jobs.get()
+        if shared.acquire(timeout=0.002):
+            shared.release()
+    with selectors.DefaultSelector() as selector:
+        selector.register(reader, selectors.EVENT_READ)
+        selector.select()
+    time.sleep(0.001)
+    [thread.join() for thread in threads]
+    sys.settrace(None)
+    os.close(reader)
+    os.close(writer)
+    return lines
+
+faulthandler.dump_traceback_later(60, exit=True)
+lines = interrupted(0)
+for number in range(1, lines, every):
+    interrupted(number)
+print(lines > 1000)
+"""
+
+
+@pytest.mark.parametrize("mode", ["pinned", "varied"])
+def test_a_handler_may_wait_wherever_it_interrupts_the_scheduler(mode: str) -> None:
+    """Of a signal, or a finalizer: it takes locks, waits for other threads and sleeps, and everybody goes on."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, mode], capture_output=True, text=True, timeout=120)
+
+    assert (done.stdout.split(), done.stderr) == (["True"], "")

@@ -20,7 +20,7 @@ from samebits.base.sites import is_user_file
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.patching import wrapped
-from samebits.factors.turns import TurnLock, TurnQueue, TurnRLock, Turns
+from samebits.factors.turns import TurnLock, TurnQueue, TurnRLock, Turns, Waiter
 
 # Threads that executors and pools start: they run the program's own lines.
 _WORKERS = {("concurrent.futures.thread", "_worker"), ("multiprocessing.pool", "worker")}
@@ -158,14 +158,9 @@ def _sleep(turns: Turns, sleep: Callable[[float], None], seconds: float) -> None
     if turn is None or not seconds >= 0:
         sleep(seconds)
         return
-    end, left = monotonic() + seconds, float(seconds)
-    while True:
-        turn.is_woken = False
-        turns.wait(turn, left)
-        left = max(0.0, end - monotonic())
-        # Else a late wake-up, for a lock that the thread has acquired meanwhile, has cut the sleep short.
-        if turns.has_ended or not left:
-            return sleep(left)
+    end = monotonic() + seconds
+    turns.wait(Waiter(turn), float(seconds))
+    sleep(max(0.0, end - monotonic()))
 
 
 def _select(turns: Turns, select: Callable[..., object], selector: object, timeout: float | None = None) -> object:

@@ -71,7 +71,7 @@ class Turn:
         self.gate.acquire()
         self.ended = TurnLock(turns)
         self.ended.hold()
-        self.is_woken = self.is_inside = False
+        self.is_inside = False
         # Weak references: a condition drops the lock by which it was woken.
         self.held: WeakSet[TurnLock] = WeakSet()
         self.wakes: Waking | None = None
@@ -79,6 +79,15 @@ class Turn:
     @property
     def order(self) -> tuple[float, int]:
         return (self.wakes.time if self.wakes else float("inf")), self.number
+
+
+class Waiter:
+    """One wait of a thread. A signal handler or finalizer may wait in the middle of it, and is woken for itself."""
+
+    __slots__ = ("is_woken", "turn")
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn, self.is_woken = turn, False
 
 
 class Turns:
@@ -109,6 +118,8 @@ class Turns:
         self._ready: deque[Turn] = deque()
         self._back: deque[Turn] = deque()
         self._asleep: list[Turn] = []
+        # Threads that were started or woken, perhaps by a signal handler or a finalizer that interrupts this scheduler.
+        self._woken: deque[Turn] = deque()
         self._now, self._count, self._asked, self._is_watched = 0.0, 0, 0, False
         self._living, self._forking = 1, 0
         self._holder: Turn | None = self.register_thread(is_loose=False)
@@ -131,8 +142,7 @@ class Turns:
                 self._is_watched = True
                 _thread.start_new_thread(self._watch, ())
             self._living += 1
-            self._ready.append(turn)
-            self._schedule_next()
+        self._make_ready(turn)
 
     def unregister_thread(self, turn: Turn) -> None:
         """Remove a thread that has ended or could not be started."""
@@ -180,19 +190,19 @@ class Turns:
             self._give(turn, back_to=self._ready)
         self._sleep(turn)
 
-    def wait(self, turn: Turn, seconds: float | None = None) -> bool:
-        """Wait, unless already woken, until the thread is woken or the time is over; return whether it was woken."""
-        end = None if seconds is None else monotonic() + seconds
+    def wait(self, waiter: Waiter, seconds: float | None = None) -> None:
+        """Wait until woken or the time is over. Without a time, it may return early."""
+        turn, end = waiter.turn, None if seconds is None else monotonic() + seconds
         try:
             with self._guard:
-                if turn.is_woken:
-                    return True
+                if waiter.is_woken:
+                    return
                 # Drawn only once: how often the thread lies down depends on the clock.
                 about = None if seconds is None else max(TICK_SECONDS, seconds)
                 about = about and about * (0.5 + self._drawn() if turn.is_loose else 1)
                 self._begin_sleep(turn, about, end)
             self._sleep(turn)
-            while end is not None and not turn.is_woken and not self.has_ended and (left := end - monotonic()) > 0:
+            while end is not None and not waiter.is_woken and not self.has_ended and (left := end - monotonic()) > 0:
                 if left <= KEEP_TURN_SECONDS:
                     sleep(left)
                 else:
@@ -202,7 +212,6 @@ class Turns:
         except BaseException:  # Ctrl-C: the thread goes on without a turn, until it asks again
             self._forget(turn)
             raise
-        return turn.is_woken
 
     def _begin_sleep(self, turn: Turn, seconds: float | None, end: float | None) -> None:
         """Give up the turn until woken or `seconds` of virtual time are over, which by the clock is at `end`."""
@@ -211,20 +220,27 @@ class Turns:
             self._asleep.append(turn)
         self._give(turn)
 
-    def wake(self, turn: Turn) -> None:
+    def wake(self, waiter: Waiter) -> None:
         """Mark a waiting thread as ready."""
-        with self._guard:
-            turn.is_woken = True
-            self._stay_awake(turn)
-            if turn is not self._holder and turn not in self._ready:
-                self._ready.append(turn)
-            self._schedule_next()
+        waiter.is_woken = True
+        self._make_ready(waiter.turn)
 
-    def _stay_awake(self, turn: Turn) -> None:
-        with self._guard:
-            turn.wakes = None
-            if turn in self._asleep:
-                self._asleep.remove(turn)
+    def _make_ready(self, turn: Turn) -> None:
+        self._woken.append(turn)
+        if not self._guard._is_owned():  # type: ignore[attr-defined]  # else the scheduler, which is interrupted, goes on
+            with self._guard:
+                self._schedule_next()
+
+    def _enqueue(self, turn: Turn, queue: deque[Turn]) -> None:
+        if turn not in queue:
+            self._dequeue(turn)
+            queue.append(turn)
+
+    def _dequeue(self, turn: Turn) -> None:
+        turn.wakes = None
+        for queue in (self._woken, self._ready, self._back, self._asleep):
+            if turn in queue:
+                queue.remove(turn)
 
     def yield_turn(self, turn: Turn, *, has_worked: bool = False) -> None:
         """Let another thread go first: by rank where any is loose, else only after work or many requests."""
@@ -246,13 +262,12 @@ class Turns:
     def _pass_time(self, seconds: float) -> None:
         """Advance virtual time, and make those ready that have slept long enough even if other threads can run."""
         self._now += seconds
-        self._make_ready([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_starved(turn)])
+        self._wake_sleepers([turn for turn in self._asleep if turn.order[0] <= self._now or self._is_starved(turn)])
 
-    def _make_ready(self, sleepers: list[Turn]) -> None:
+    def _wake_sleepers(self, sleepers: list[Turn]) -> None:
         for turn in sorted(sleepers, key=lambda one: one.order):
             self._now = max(self._now, turn.order[0])
-            self._stay_awake(turn)
-            self._ready.append(turn)
+            self._enqueue(turn, self._ready)
 
     def _readmit(self) -> None:
         self._ready.extend(self._back)
@@ -291,14 +306,18 @@ class Turns:
         turn.gate.acquire(False)
         if self._holder is turn:
             self._holder = None
-        if back_to is not None and turn not in back_to:
-            back_to.append(turn)
+        if back_to is not None:
+            self._enqueue(turn, back_to)
         self._schedule_next()
 
     def _schedule_next(self) -> None:
         """Give the turn to the next thread, unless a thread has it."""
         ready = self._ready
-        if self._holder is not None:
+        while self._woken:
+            turn = self._woken.popleft()
+            if turn is not self._holder:
+                self._enqueue(turn, ready)
+        if self._holder is not None or self.has_ended:
             return
         self._pass_time(TURN_SECONDS)
         if self._count % MOST_TURNS == MOST_TURNS - 1:
@@ -313,12 +332,18 @@ class Turns:
                 ready.appendleft(first)
             self._holder = ready.popleft()
             self._count, self._asked = self._count + 1, 0
-            self._holder.gate.release()
+            if self._holder.gate.locked():  # else it was called before, and has not come to go on
+                self._holder.gate.release()
 
     def _sleep(self, turn: Turn) -> None:
         """Block until the thread has its turn, or its timeout is over."""
-        turn.is_inside = True
         try:
+            with self._guard:
+                # A signal handler that has run since the thread gave up its turn may have waited for the next one.
+                if self._holder is turn or self.has_ended:
+                    turn.gate.acquire(False)
+                    return
+                turn.is_inside = True
             while not turn.gate.acquire(timeout=self._sleep_timeout(turn)):
                 if self._has_woken(turn):
                     break
@@ -340,15 +365,12 @@ class Turns:
             if min(self._asleep, key=lambda one: one.order) is not turn:
                 return False
             self._now, self._holder = turn.order[0], turn
-            self._stay_awake(turn)
+            self._dequeue(turn)
             return True
 
     def _forget(self, turn: Turn) -> None:
         with self._guard:
-            self._stay_awake(turn)
-            for queue in (self._ready, self._back):
-                if turn in queue:
-                    queue.remove(turn)
+            self._dequeue(turn)
             self._give(turn)
 
     def _watch(self) -> None:
@@ -356,7 +378,7 @@ class Turns:
         since, count, spent, rested = monotonic(), -1, 0.0, 0.0
         while not self.has_ended:
             sleep(IDLE_SECONDS / 4)
-            is_waited_for = self._ready or self._back or any(map(self._is_overdue, list(self._asleep)))
+            is_waited_for = self._woken or self._ready or self._back or any(map(self._is_overdue, list(self._asleep)))
             if self._count != count or not is_waited_for:
                 since, count, spent, rested = monotonic(), self._count, sum(os.times()[:2]), 0.0
                 continue
@@ -365,7 +387,7 @@ class Turns:
             is_idle = min(seconds, rested) >= IDLE_SECONDS and worked < IDLE_SHARE * seconds
             if is_idle or min(seconds, worked) > STUCK_SECONDS:
                 with self._guard:
-                    self._make_ready([turn for turn in self._asleep if self._is_overdue(turn)])
+                    self._wake_sleepers([turn for turn in self._asleep if self._is_overdue(turn)])
                     self._readmit()
                     self._holder = None
                     self._schedule_next()
@@ -393,23 +415,23 @@ class Waitable:
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
-        self._waiting: deque[Turn] = deque()
+        self._waiting: deque[Waiter] = deque()
 
     def _await(self, turn: Turn, attempt: Callable[[], bool], seconds: float | None) -> bool:
         """Wait until an attempt succeeds, the time is over, or scheduling ends; return whether one succeeded."""
         turns = self._turns
         while not attempt():
-            turn.is_woken = False
-            self._waiting.append(turn)
+            waiter = Waiter(turn)
+            self._waiting.append(waiter)
             try:
                 # The releasing thread looks for waiting ones afterwards: it sees this one, or this attempt succeeds.
                 if attempt():
                     return True
-                is_woken = turns.wait(turn, seconds)
+                turns.wait(waiter, seconds)
             finally:
                 with suppress(ValueError):  # the thread that woke it has removed it
-                    self._waiting.remove(turn)
-            if turns.has_ended or (not is_woken and seconds is not None):
+                    self._waiting.remove(waiter)
+            if turns.has_ended or (not waiter.is_woken and seconds is not None):
                 return attempt()
         return True
 
