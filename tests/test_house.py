@@ -26,7 +26,7 @@ BUDGET = {
     "bits": 950,
     "checking": 4900,
     "cli": 1200,
-    "comparison": 1650,
+    "comparison": 1700,
     "data": 1850,
     "factors": 5050,
     "fixing": 1500,

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,76 @@ def test_what_holds_itself_has_an_end(tmp_path: Path) -> None:
     object.__setattr__(net.inner, "parent", net)
     torch.save(net, tmp_path / "net.pt")
 
-    assert content_of(tmp_path / "net.pt")["_modules.inner.parent"] == "as before"
+    assert content_of(tmp_path / "net.pt")["_modules.inner.parent"] == "as the whole"
+
+
+class Halves:
+    """Its state is a pair of dictionaries, which may have the same keys."""
+
+    def __init__(self, train: int, test: int) -> None:
+        self.train, self.test = train, test
+
+    def __getstate__(self) -> object:
+        return {"size": self.train}, {"size": self.test}
+
+    def __setstate__(self, state: object) -> None: ...
+
+
+SAMPLES = [{"path": "a"}, {"path": "b"}]
+GRID = torch.arange(24.0).view(4, 6)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"all": SAMPLES, "test": SAMPLES[:1]}, {"all": SAMPLES, "test": SAMPLES[1:]}),
+        ([{}, {}, {}], [{}]),
+        ({"a": {}}, {"b": {}}),
+        (Halves(1, 2), Halves(3, 2)),
+        (GRID[:, 0], GRID[:, 3]),
+        (GRID[:3, :3], GRID[1:, 2:5]),
+        (GRID[:, :4], GRID[:, :4].t()),
+    ],
+    ids=["a shared object", "empty dictionaries", "keys of those", "two states", "columns", "crops", "a transpose"],
+)
+def test_another_object_has_other_leaves(one: object, other: object, tmp_path: Path) -> None:
+    """In a plain pickle, where no recording sees the tensors; the same object again has the same leaves."""
+    found = []
+    for number, thing in enumerate((one, one, other)):
+        path = tmp_path / str(number)
+        path.write_bytes(pickle.dumps(thing))
+        found.append(content_of(path))
+
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("ends", [".db.gz", ".zip", ".tar"])
+def test_a_database_in_an_archive_counts(ends: str, tmp_path: Path) -> None:
+    for name, by in (("a", 1.0), ("b", 2.0)):
+        write_table(tmp_path / "table.db", by)
+        if ends == ".db.gz":
+            (tmp_path / f"{name}{ends}").write_bytes(gzip.compress((tmp_path / "table.db").read_bytes()))
+        elif ends == ".zip":
+            with zipfile.ZipFile(tmp_path / f"{name}{ends}", "w") as archive:
+                archive.write(tmp_path / "table.db", "table.db")
+        else:
+            with tarfile.open(tmp_path / f"{name}{ends}", "w") as tar:
+                tar.add(tmp_path / "table.db", "table.db")
+        (tmp_path / "table.db").unlink()
+
+    assert content_of(tmp_path / f"a{ends}") != content_of(tmp_path / f"b{ends}")
+
+
+@pytest.mark.parametrize("length", [0, 1, 300, 600, 1100, 2048])
+def test_an_archive_that_is_cut_off_counts_by_its_bytes(length: int, tmp_path: Path) -> None:
+    """A shard that a run was writing when it was ended."""
+    (tmp_path / "sample.txt").write_text("a sample\n" * 200)
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        tar.add(tmp_path / "sample.txt", "sample.txt")
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes((tmp_path / "shard.tar").read_bytes()[:length])
+
+    assert content_of(cut) != content_of(tmp_path / "shard.tar")
 
 
 def test_the_constants_of_torchscript_are_in_no_order(tmp_path: Path) -> None:

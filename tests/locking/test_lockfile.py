@@ -277,3 +277,15 @@ def test_a_link_stays_a_link(path: Path, tmp_path: Path) -> None:
 
     assert link.is_symlink()
     assert Lockfile.load(path).tests == {}
+
+
+def test_an_environment_with_unknown_fields_takes_one_place(path: Path) -> None:
+    """It is like several that differ from one another: what was locked in the others stays."""
+    older, newer, unknown = (replace(HERE, numpy=version) for version in ("1.26.4", "2.4.0", ""))
+    entry = replace(lockfile().entry("train"), on={})
+    found = Lockfile()
+    for environment in (older, newer, unknown):
+        found = found.with_run("train", found.runs.get("train", entry), environment, locked())
+
+    assert len(found.entry("train").on) == 2
+    assert unknown.name in found.entry("train").on

@@ -15,6 +15,7 @@ from types import FrameType, ModuleType
 
 from samebits.agent.process_end import compiled_regions, notes_of_use
 from samebits.agent.taps.files import FilesWatched
+from samebits.agent.taps.messages import keep_messages
 from samebits.base.processes import stack_of
 from samebits.base.ranks import current_rank, rank_path
 from samebits.base.sites import is_own_file, is_user_file, report_as_of, user_files, user_script, without_own_frames
@@ -23,6 +24,7 @@ from samebits.factors.imports import when_loaded
 from samebits.factors.lineage import Lineage
 from samebits.factors.pinning import Treatment, adopt, failed_pins, line_of_refusal, status, treat
 from samebits.factors.seed_calls import SeedCall, witness_seeds
+from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import (
     Ended,
     Failed,
@@ -74,6 +76,7 @@ def start(plan_path: str) -> None:
     files = FilesWatched(journal, place, plan.begins == "left") if plan.record else None
     if files is not None:
         files.install()
+        keep_messages(RunFolder(journal.folder).messages_of(Lineage.of_process().path))
         if place.home:
             _watch_variables(journal, place)
     agent = _Agent(plan, journal, treatment, files)

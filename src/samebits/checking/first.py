@@ -49,7 +49,8 @@ def ask_first_question(inquiry: Inquiry) -> Asking[Answer]:
     # The other runs began with what the first one had prepared: does that make a difference?
     held = plans.pinned_run(inquiry.request, inquiry.request.pinnable(), min(look.steps - 1, LOOK_AGAIN_STEPS))
     cold, warm = yield [replace(held, role="pinned, nothing prepared", begins="found"), held]
-    if cold.succeeded == warm.succeeded and inquiry.compare(cold, warm) is None:
+    made = [{path: run.products.files.get(path) for path in workspace.prepared} for run in (look, cold)]
+    if cold.succeeded == warm.succeeded and inquiry.compare(cold, warm) is None and made[0] == made[1]:
         return answer
     workspace.forget_prepared()
     inquiry.failures_are_ours, inquiry.failed_once, inquiry.unsteady = True, None, None

@@ -19,7 +19,7 @@ from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.verdict import WATCHING, WITNESSED, DivergentRuns, LeftOut, Run
 from samebits.comparison.contents import is_digest
 from samebits.comparison.locate import Divergence, Which
-from samebits.comparison.products import PRINTED, Key, LeafDifference
+from samebits.comparison.products import LeafDifference, Leaves
 from samebits.factors.catalog import find, in_order
 from samebits.runfolder.spec import RunSpec
 
@@ -62,7 +62,7 @@ class Inquiry:
         failed_once: two runs that were treated alike, of which one failed.
         unsteady: two runs that were treated alike, with nothing left free, and still diverge, at the earliest place
             found so far: from there on no factor can be accused, in any round.
-        compared_leaves: leaves of files and prints to compare, too; empty until runs agree in all that was recorded.
+        compared_leaves: leaves of files and prints to compare, too; None until runs agree in all that was recorded.
         is_long: the script runs long after the step at which runs diverge, so whole runs are expensive.
         known: runs of all rounds so far, by the pins of their baseline and what was released in them (None: nothing).
         failures: how many tests of suspects ended without proof.
@@ -76,7 +76,7 @@ class Inquiry:
     failures_are_ours: bool = True
     failed_once: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
-    compared_leaves: frozenset[Key] = frozenset()
+    compared_leaves: Leaves | None = None
     is_long: bool = False
     known: dict[Hashable, list[Run]] = field(default_factory=dict)
     failures: int = 0
@@ -106,7 +106,7 @@ class Inquiry:
     def compare(self, a: Run, b: Run) -> Divergence | None:
         """Return where two runs first differ: in what was recorded, or else in their files and prints."""
         place = self.pool.compare(a, b)
-        if place is not None or not self.compared_leaves or not self.may_compare(a, b):
+        if place is not None or self.compared_leaves is None or not self.may_compare(a, b):
             return place
         return product_divergence(
             a, [one for one in self.pool.differing_leaves(a, b) if one.key in self.compared_leaves]
@@ -262,7 +262,7 @@ def product_divergence(a: Run, found: Sequence[LeafDifference]) -> Divergence | 
         return None
     leaf = found[0]
     site = a.facts.wrote.get(leaf.path)
-    file = f"{shown_path(leaf.path)}{f' ({site.place})' if site else ''}" if leaf.path else PRINTED
+    file = f"{shown_path(leaf.path)}{f' ({site.place})' if site else ''}" if leaf.path else leaf.key[0]
     name = f"{file}: {leaf.key[1]}" if leaf.key[1] else file
     only: Which | None = "second" if leaf.a is None else "first" if leaf.b is None else None
     # Two digests show only that the values differ.

@@ -21,6 +21,8 @@ from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.products import (
+    MESSAGES,
+    PRINTED,
     Key,
     LeafDifference,
     Products,
@@ -294,7 +296,8 @@ class RunPool:
         files = self.workspace.products(place, outside)
         ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
         ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
-        return read_products(files, outcome.folder.stdout, said, outcome.stopped, frozenset(ids))
+        printed = {PRINTED: [outcome.folder.stdout], MESSAGES: outcome.folder.messages}
+        return read_products(files, printed, said, outcome.stopped, frozenset(ids))
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Let later runs begin with the files that this one took long to make before its first step."""
@@ -312,7 +315,8 @@ class RunPool:
         with self._lock:
             seconds = run.wall_seconds
             limit = float(max(LEAST_LIMIT_SECONDS, math.ceil(LIMIT_RATIO * seconds)))
-            self._limits.setdefault("whole" if run.stopped_after is None else "short", limit)
+            if run.succeeded:  # one that fails may do so at once
+                self._limits.setdefault("whole" if run.stopped_after is None else "short", limit)
             self._fitting.learn(run.facts.used, seconds, reached=bool(run.facts.reached))
             self.seconds = time.monotonic() - (self._began or 0.0)
             self.runs = sorted([*self.runs, run], key=lambda run: run.id)

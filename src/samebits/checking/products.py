@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 from samebits.base.printable import listed
 from samebits.base.sites import shown_path
 from samebits.checking import plan as plans
 from samebits.checking.inquiry import Asking, Inquiry, product_divergence
 from samebits.checking.verdict import DivergentRuns, Run
-from samebits.comparison.products import PRINTED, Key, LeafDifference
+from samebits.comparison.products import MESSAGES, PRINTED, Key, LeafDifference, Leaves
 from samebits.factors.catalog import in_order
 from samebits.factors.context import Setting
 from samebits.runfolder.spec import RunSpec
@@ -71,7 +71,7 @@ class ProductComparison:
 
 
 def _left_out(keys: Sequence[Key]) -> str:
-    files = dict.fromkeys(shown_path(file) if file != PRINTED else file for file, _ in keys)
+    files = dict.fromkeys(shown_path(file) if file not in (PRINTED, MESSAGES) else file for file, _ in keys)
     return f"left out of {listed([*files], MOST_NAMED, 'file')}"
 
 
@@ -84,7 +84,8 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     ]
     if not differing_pairs:
         return ProductComparison()
-    inquiry.compared_leaves = moving = _keys(differing_pairs)
+    moving = _keys(differing_pairs)
+    inquiry.compared_leaves = Leaves(moving)
     names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
     if not names or inquiry.left < len(ROLES):
         return ProductComparison(_place(differing_pairs, moving))
@@ -94,18 +95,22 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         return ProductComparison(_place(differing_pairs, moving))
     # Ids of runs left alone are unknown: a leaf is an id if it differs only where a watched run quotes its own.
     pairs = product(first, [*usable, *first])
-    beside = frozenset[Key]().union(*(inquiry.pool.differing_beyond_ids(one, run) for one, run in pairs))
-    ids = frozenset(key for key in moving if not any(_is_about(one, key) for one in beside))
-    inquiry.compared_leaves = moving = moving - ids
+    beside = Leaves(chain(*(inquiry.pool.differing_beyond_ids(one, run) for one, run in pairs)))
+    ids = frozenset(key for key in moving if key not in beside)
+    moving -= ids
+    inquiry.compared_leaves = Leaves(moving)
     if not moving:
         return ProductComparison(ids=tuple(sorted(ids)))
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
     if entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
         return ProductComparison(_place(differing_pairs, moving))
     alike_pairs, shown = [(held, again, inquiry.pool.differing_leaves(held, again))], [held.id, again.id]
-    following = moving - _keys(alike_pairs)
-    new_in = [inquiry.pool.differing_leaves(a, b) for a, b in [(held, other), *product(usable, (held, other))]]
-    is_new = all(any(_is_about(one.key, key) for one in apart) for key in following for apart in new_in)
+    following = _without(moving, alike_pairs)
+    new_in = [
+        Leaves(one.key for one in inquiry.pool.differing_leaves(a, b))
+        for a, b in [(held, other), *product(usable, (held, other))]
+    ]
+    is_new = all(key in apart for key in following for apart in new_in)
     # With only two other runs, luck would show that in 1.2 %: one more held run is needed then.
     batches = [plan[2:] if len(usable) > 2 else plan[1:]] if is_new else [plan, plan]
     for batch in batches if following else ():
@@ -116,10 +121,11 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
             like = other if run.plan.role == other.plan.role else held
             alike_pairs.append((like, run, inquiry.pool.differing_leaves(like, run)))
             shown += [run.id] if like is held else []
-        following = moving - _keys(alike_pairs)
+        following = _without(moving, alike_pairs)
     first_only = frozenset(key for key in following if _is_first_only(inquiry, key, [*usable, held, other]))
     following -= first_only
-    inquiry.compared_leaves = differing = _keys(alike_pairs) | first_only
+    differing = _keys(alike_pairs) | first_only
+    inquiry.compared_leaves = Leaves(differing)
     # Where a leaf differs between the held runs only, these show it.
     place = _place(differing_pairs, differing) or _place(alike_pairs, differing)
     return ProductComparison(place, tuple(sorted(following)), tuple(shown), tuple(sorted(ids)))
@@ -134,7 +140,7 @@ def _is_first_only(inquiry: Inquiry, key: Key, runs: Sequence[Run]) -> bool:
     """Whether a leaf is alike in all runs after the first one, which left something outside its copy for them."""
     first, *later = sorted(runs, key=lambda run: run.id)
     pairs = (inquiry.pool.differing_leaves(a, b) for a, b in combinations(later, 2))
-    return bool(first.facts.reached) and not any(_is_about(one.key, key) for apart in pairs for one in apart)
+    return bool(first.facts.reached) and not any(key in Leaves(one.key for one in apart) for apart in pairs)
 
 
 def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
@@ -152,16 +158,17 @@ def _keys(found: Sequence[Apart]) -> frozenset[Key]:
     return frozenset(one.key for _, _, apart in found for one in apart)
 
 
-def _is_about(one: Key, other: Key) -> bool:
-    """Whether two keys name one leaf, or one names a word of the other."""
-    leaf, word = sorted((one[1], other[1]), key=len)
-    return one[0] == other[0] and f"{word}, ".startswith(f"{leaf}, ")
+def _without(keys: frozenset[Key], found: Sequence[Apart]) -> frozenset[Key]:
+    """Return the leaves that differ in none of these pairs."""
+    differing = Leaves(_keys(found))
+    return frozenset(key for key in keys if key not in differing)
 
 
 def _place(found: Sequence[Apart], keys: frozenset[Key]) -> DivergentRuns | None:
     """Return where the first pair of runs differs in one of these leaves; pairs of runs left alone come first."""
+    leaves = Leaves(keys)
     for a, b, apart in sorted(found, key=lambda one: bool(one[1].plan.named("varied"))):
-        place = product_divergence(a, [one for one in apart if one.key in keys])
+        place = product_divergence(a, [one for one in apart if one.key in leaves])
         if place is not None:
             return DivergentRuns(a.id, b.id, place, varied=tuple(in_order(b.plan.named("varied"))))
     return None

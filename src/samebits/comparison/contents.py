@@ -16,12 +16,12 @@ import re
 import sqlite3
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from io import BytesIO, StringIO
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from samebits.bits.raw import digest_of_blocks, raw_digest
@@ -54,26 +54,15 @@ def content_of(path: Path, said: Rewrite = str) -> Content:
 
 def content(raw: bytes, said: Rewrite = str, path: str = "") -> Content:
     """Return the leaves of a file's bytes; `path` is the file, for formats that are read from disk."""
-    for begins, read in _FORMATS.items():
-        if raw.startswith(begins):
-            try:
-                return _kept(read(raw, path), said)
-            except Exception:  # it only looks like this format
-                break
-    for read_text in (_safetensors, _tar, _json, _text):
-        try:
-            return _kept(read_text(raw, path), said)
-        except (ValueError, RecursionError, KeyError, TypeError):
-            continue
+    for read in (*(one for begins, one in _FORMATS.items() if raw.startswith(begins)), *_RECOGNIZED_BY_READING):
+        with suppress(Exception):  # it only looks like this format, or is cut off
+            return _kept(read(raw, path), said)
     return {"": _bytes(raw_digest(raw))}
 
 
-def text_content(text: str | TextIO, said: Rewrite = str) -> Content:
-    """Return the leaves of a text: its lines, and one digest of all lines after the first 131,071.
-
-    A progress bar that overwrites itself counts as it ended.
-    """
-    lines = _lines(StringIO(text) if isinstance(text, str) else text)
+def text_content(text: Iterable[str], said: Rewrite = str) -> Content:
+    """Return the leaves of a text: its lines, and one digest of all lines after the first 131,071."""
+    lines = _lines(text)
     first = list(islice(lines, MOST_LEAVES - 1))
     kept = _kept(((f"line {number}", line) for number, line in enumerate(first, 1)), said)
     later = next(lines, None)
@@ -83,18 +72,26 @@ def text_content(text: str | TextIO, said: Rewrite = str) -> Content:
     return kept
 
 
-def _lines(file: TextIO) -> Iterator[str]:
-    """The lines of a text, without empty ones at the end; what a progress bar has overwritten is not kept in memory."""
-    rest, empty = "", 0
-    for block in chain(iter(lambda: file.read(_BLOCK), ""), ["\n"]):
-        *lines, rest = (rest + block).split("\n")
-        for line in lines:
-            if line:
-                yield from [""] * empty
-                yield line.rstrip("\r").rpartition("\r")[2]
-            empty = 0 if line else empty + 1
-        # Carriage returns at the end may belong to the end of a line.
-        rest = rest[rest.rstrip("\r").rfind("\r") + 1 :]
+def _lines(text: Iterable[str]) -> Iterator[str]:
+    """The lines of a text, without their ends, and without empty ones at the end."""
+    empty = 0
+    for line in (line.rstrip("\r\n") for line in text):
+        if line:
+            yield from [""] * empty
+            yield line
+        empty = 0 if line else empty + 1
+
+
+def as_shown(line: str) -> str:
+    r"""Return a line as a terminal shows it: after a carriage return, text replaces what stands there.
+
+    >>> as_shown("loss 0.53 \rdone")
+    'done 0.53 '
+    """
+    shown = ""
+    for text in line.rstrip("\r\n").split("\r"):
+        shown = text + shown[len(text) :]
+    return shown
 
 
 def _kept(found: Iterator[tuple[str, object]], said: Rewrite) -> Content:
@@ -193,15 +190,17 @@ class _Storage:
     def __str__(self) -> str:
         return f"{self.kind} {self.device} {_bytes(raw_digest(self.raw))}"
 
-    def part(self, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> bytes:
-        """Return the bytes that a tensor shows; those of the whole storage where the tensor is not contiguous."""
+    def part(self, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> str:
+        """Return a tensor's digest; where it is not contiguous, its place in the storage, and the digest of that."""
         width = len(self.raw) // self.count if self.count else 0
         dense_strides, elements = [], 1
         for size in reversed(sizes):
             dense_strides.append(elements)
             elements *= size
         is_dense = all(s == d or n == 1 for s, d, n in zip(strides, reversed(dense_strides), sizes, strict=True))
-        return self.raw[offset * width : (offset + elements) * width] if is_dense and width else self.raw
+        if is_dense and width:
+            return _bytes(raw_digest(self.raw[offset * width : (offset + elements) * width]))
+        return f"from {offset} by {list(strides)} of {_bytes(raw_digest(self.raw))}"
 
 
 def _tensor(one: Unpickled) -> object:
@@ -214,8 +213,8 @@ def _tensor(one: Unpickled) -> object:
         storage = _old_format(cast("tuple[bytes]", storage.parts[""])[0])
     if not isinstance(storage, _Storage):
         return None
-    digest = _bytes(raw_digest(storage.part(offset, sizes, strides)))
-    return f"{storage.kind.removesuffix('Storage')} {list(sizes)} on {storage.device} {digest}"
+    shown = storage.part(offset, sizes, strides)
+    return f"{storage.kind.removesuffix('Storage')} {list(sizes)} on {storage.device} {shown}"
 
 
 def _pickle(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -271,6 +270,8 @@ def _safetensors(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
 
 
 def _sqlite(_: bytes, path: str) -> Iterator[tuple[str, object]]:
+    if not path:
+        raise ValueError("a database in an archive")  # sqlite would open an empty one
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as database:
         tables = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
         for name, sql in tables:
@@ -307,7 +308,7 @@ def _json(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
 def _text(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
     if b"\0" in raw:
         raise ValueError("no text")
-    return iter(text_content(raw.decode()).items())
+    return iter(text_content(StringIO(raw.decode())).items())
 
 
 def _events(raw: bytes, _: str) -> Iterator[tuple[str, object]]:
@@ -363,3 +364,5 @@ _FORMATS: dict[bytes, Callable[[bytes, str], Iterator[tuple[str, object]]]] = {
     # The first record of an event file says `brain.Event:2`, and is 24 bytes long.
     b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22": _events,
 }
+# Formats that do not begin with a fixed sequence of bytes.
+_RECOGNIZED_BY_READING = (_safetensors, _tar, _json, _text)

@@ -39,7 +39,8 @@ class Unpickled:
         # The state of a class with slots is a pair: the instance dictionary, and the values of the slots.
         pair = state if isinstance(state, tuple) and len(state) == 2 else (state,)
         dicts = [part for part in pair if isinstance(part, dict) and all(isinstance(key, str) for key in part)]
-        if len(dicts) == sum(part is not None for part in pair):
+        names = [name for part in dicts for name in part]
+        if len(dicts) == sum(part is not None for part in pair) and len({*names}) == len(names):
             for attributes in dicts:
                 self.parts.update(attributes)
         else:
@@ -102,24 +103,24 @@ def leaves(tree: object, path: str = "", whole: Callable[[Unpickled], object] = 
     >>> list(leaves({"x": [1, 2]}))
     [('x[0]', 1), ('x[1]', 2)]
     """
-    seen = set[int]()
+    first_paths = dict[int, str]()
     waiting = [(path, tree)]
     while waiting:
         path, tree = waiting.pop()
         leaf = whole(tree) if isinstance(tree, Unpickled) else None
         if leaf is not None or not isinstance(tree, _OPEN):
             yield path, tree if leaf is None else leaf
-        elif id(tree) in seen and not isinstance(tree, tuple):
-            yield path, "as before"
+        elif id(tree) in first_paths and not isinstance(tree, tuple):
+            yield path, f"as {first_paths[id(tree)] or 'the whole'}"
         else:
-            seen.add(id(tree))
+            first_paths[id(tree)] = path
             parts = [(f"{path}{name}" if path else name.removeprefix("."), part) for name, part in _parts(tree)]
             waiting += reversed(parts)
 
 
 def _parts(tree: Any) -> Iterator[tuple[str, object]]:
     if isinstance(tree, dict):
-        if len(tree) > 1:
+        if len(tree) != 1:
             yield ".keys", "\n".join(_key(key) for key in tree)
         yield from ((f".{_key(key)}", value) for key, value in tree.items())
     elif isinstance(tree, (set, frozenset)):

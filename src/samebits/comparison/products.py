@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-from samebits.comparison.contents import Content, Rewrite, content_of, is_digest, text_content
+from samebits.comparison.contents import Content, Rewrite, as_shown, content_of, is_digest, text_content
 
-PRINTED = "what it printed"
+PRINTED, MESSAGES = "what it printed", "what it wrote to standard error"
 _WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
 _PART = re.compile(r"[^0-9A-Za-z]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-fA-F]{6,}")
 _BASE64 = re.compile(r"[-\w]{8,}={0,2}", re.ASCII)
-# File and leaf; files that have another name in each run are called `*` here, or `*1`, `*2` where there are several.
+# File and leaf. In the file's path, `*` or `*.pt` is what has another name in each run; then the name is a leaf, too.
 Key = tuple[str, str]
+NAME, FOLDER_NAME = "its name", "the folder's name"
+_WORD_OF = ", word "
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,52 @@ class Products:
 
     Attributes:
         files: path → its leaves.
-        printed: the leaves of its output.
+        printed: the leaves of its output, `PRINTED`, and of its messages, `MESSAGES`.
         is_cut: the run was ended before its end, so a text may lack its last lines.
         ids: its process ids, and the first bytes, in hexadecimal, of random data that the operating system gave it.
             Leaves in which each run quotes its own ids count as equal.
     """
 
     files: Mapping[str, Content] = field(default_factory=dict)
-    printed: Content = field(default_factory=dict)
+    printed: Mapping[str, Content] = field(default_factory=dict)
     is_cut: bool = False
     ids: frozenset[str] = frozenset()
+
+
+class Leaves:
+    """A set of leaves by their keys, in which a leaf is found however two runs name its file, and whole or by a word.
+
+    >>> ("/runs/10-31/log", "line 3, word 2") in Leaves([("/runs/*/log", "line 3")])
+    True
+    """
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        # File → leaf → the words of it that are meant; an empty one means all.
+        self._words = defaultdict[str, defaultdict[str, set[str]]](lambda: defaultdict(set))
+        for file, leaf in keys:
+            name, _, word = leaf.partition(_WORD_OF)
+            self._words[file][name].add(word)
+        self._files_like = cache(self._find_files)
+
+    def _find_files(self, file: str) -> list[str]:
+        others = (own for own in self._words if own != file and "*" in own + file)
+        alike = [own for own in others if _may_be_one(own.split(os.sep), file.split(os.sep))]
+        return [*alike, file] if file in self._words else alike
+
+    def __contains__(self, key: Key) -> bool:
+        name, _, word = key[1].partition(_WORD_OF)
+        files = (self._words[file] for file in self._files_like(key[0]))
+        return any(words and (not word or {"", word} & words) for leaves in files if (words := leaves.get(name)))
+
+
+def _may_be_one(parts: list[str], others: list[str]) -> bool:
+    return len(parts) == len(others) and all(
+        a == b or _fits(a, b) or _fits(b, a) for a, b in zip(parts, others, strict=True)
+    )
+
+
+def _fits(star: str, name: str) -> bool:
+    return star.startswith("*") and name.endswith(star[1:])
 
 
 @dataclass(frozen=True)
@@ -59,18 +99,29 @@ class LeafDifference:
 
 
 def read_products(
-    files: Mapping[str, Path], printed: Path, said: Rewrite, is_cut: bool, ids: frozenset[str]
+    files: Mapping[str, Path],
+    printed: Mapping[str, Sequence[Path]],
+    said: Rewrite,
+    is_cut: bool,
+    ids: frozenset[str],
 ) -> Products:
     """Read what a run made: its files, by the names that the user knows, and its output; `said` rewrites texts."""
     contents: dict[str, Content] = {}
     for path, actual in sorted(files.items()):
-        if actual.is_file():
-            with suppress(OSError):
+        with suppress(OSError):
+            if actual.is_symlink():
+                # Outside of the run, its target may be another file.
+                contents[path] = {"target": said(os.readlink(actual))}
+            elif actual.is_file():
                 contents[path] = content_of(actual, said)
-    output: Content = {}
-    with suppress(OSError), printed.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        output = text_content(file, said)
-    return Products(contents, output, is_cut, ids)
+    outputs = {name: text_content(map(as_shown, _lines_of(paths)), said) for name, paths in printed.items()}
+    return Products(contents, outputs, is_cut, ids)
+
+
+def _lines_of(paths: Sequence[Path]) -> Iterator[str]:
+    for path in paths:
+        with suppress(OSError), path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            yield from file
 
 
 def differing_leaves(a: Products, b: Products) -> list[LeafDifference]:
@@ -94,17 +145,29 @@ def _differs_by_ids(a: str | None, ids: frozenset[str], b: str | None) -> bool:
 
 
 def _apart(a: Products, b: Products) -> list[LeafDifference]:
-    differing, is_cut = [], a.is_cut or b.is_cut
+    differing, is_cut = list[LeafDifference](), a.is_cut or b.is_cut
     if not a.files and not b.files:
-        differing = [*_in_content(PRINTED, "", a.printed, b.printed, is_cut)]
+        for name, printed in a.printed.items():
+            differing += _in_content(name, "", printed, b.printed.get(name, {}), is_cut)
+    names: dict[tuple[Key, str], LeafDifference] = {}
     for key, left, right in paired(a.files, b.files):
         if left and right:
+            names |= {(other.key, other.path): other for other in _other_names(key, left, right)}
             differing += _in_content(key, left, a.files[left], b.files[right], is_cut)
         else:
             differing.append(
                 LeafDifference((key, ""), left or right, "there" if left else None, "there" if right else None)
             )
-    return differing
+    return [*differing, *names.values()]
+
+
+def _other_names(key: str, left: str, right: str) -> Iterator[LeafDifference]:
+    """The names in two paths of a file, its own and those of its folders, that differ."""
+    parts = [path.split(os.sep) for path in (key, left, right)]
+    for end, (a, b) in enumerate(zip(*parts[1:], strict=True), 1):
+        if a != b:
+            what = NAME if end == len(parts[0]) else FOLDER_NAME
+            yield LeafDifference((os.sep.join(parts[0][:end]), what), os.sep.join(parts[1][:end]), a, b)
 
 
 def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str]) -> bool:
@@ -161,19 +224,51 @@ def _words(key: str, path: str, name: str, a: str, b: str) -> Iterator[LeafDiffe
         return
     for number, (x, y) in enumerate(zip(left, right, strict=True), 1):
         if x != y:
-            yield LeafDifference((key, f"{name}, word {number}"), path, x, y)
+            yield LeafDifference((key, f"{name}{_WORD_OF}{number}"), path, x, y)
 
 
-def paired(a: Iterable[str], b: Iterable[str]) -> list[tuple[str, str, str]]:
-    """Pair the files of two runs: one name for both, and the path in each run; empty where a run lacks the file.
+def paired(a: Mapping[str, Content], b: Mapping[str, Content]) -> list[tuple[str, str, str]]:
+    """Pair the files of two runs: one path for both, and the path in each run; empty where a run lacks the file.
 
-    Names that only one run has are paired in order with those that only the other has in the same folder, where they
-    are equally many: a run may name a folder after the time.
+    Files with a name that only one run has are paired with those of the same folder that only the other has: first
+    files of equal content, then all in order, where they are equally many. A run may name a folder after the time.
 
-    >>> paired(["/runs/10-31/log"], ["/runs/10-32/log"])
+    >>> paired({"/runs/10-31/log": {}}, {"/runs/10-32/log": {}})
     [('/runs/*/log', '/runs/10-31/log', '/runs/10-32/log')]
     """
-    return [*_paired(None, _tree(a), _tree(b))]
+
+    def within(above: str | None, left: _Tree, right: _Tree) -> Iterator[tuple[str, str, str]]:
+        matches = [(name, left[name], right[name]) for name in left.keys() & right.keys()]
+        lone = [sorted(left.keys() - right.keys()), sorted(right.keys() - left.keys())]
+        pairs, same = list[tuple[str, str]](), defaultdict[int, list[str]](list)
+        for name in lone[1]:
+            if isinstance(path := right[name], str):
+                same[content_hash(b[path])].append(name)
+        for name in [*lone[0]]:
+            if isinstance(path := left[name], str) and (others := same[content_hash(a[path])]):
+                pairs.append((name, others[0]))
+                lone[0].remove(name)
+                lone[1].remove(others.pop(0))
+        if len(lone[0]) == len(lone[1]):
+            pairs += zip(*lone, strict=True)
+        else:
+            matches += [(name, left[name], {}) for name in lone[0]] + [(name, {}, right[name]) for name in lone[1]]
+        matches += [(star(x, y), left[x], right[y]) for x, y in pairs]
+        for name, *sides in sorted(matches, key=lambda match: match[0]):
+            path = name if above is None else f"{above}{os.sep}{name}"
+            files = [side if isinstance(side, str) else "" for side in sides]
+            if any(files):
+                yield path, files[0], files[1]
+            yield from within(path, *({} if isinstance(side, str) else side for side in sides))
+
+    def star(*names: str) -> str:
+        ends = {os.path.splitext(name)[1] for name in names}
+        return f"*{ends.pop()}" if len(ends) == 1 else "*"
+
+    def content_hash(content: Content) -> int:
+        return hash(tuple(content.items()))
+
+    return [*within(None, _tree(a), _tree(b))]
 
 
 # Name → the content of a folder, or the path of a file.
@@ -189,19 +284,3 @@ def _tree(paths: Iterable[str]) -> _Tree:
             node = node.setdefault(folder, {})
         node[name] = path
     return cast("_Tree", tree)
-
-
-def _paired(above: str | None, a: _Tree, b: _Tree) -> Iterator[tuple[str, str, str]]:
-    matches = [(name, a[name], b[name]) for name in a.keys() & b.keys()]
-    lone_a, lone_b = sorted(a.keys() - b.keys()), sorted(b.keys() - a.keys())
-    if len(lone_a) == len(lone_b):
-        stars = ["*" if len(lone_a) == 1 else f"*{number}" for number in range(1, len(lone_a) + 1)]
-        matches += [(star, a[x], b[y]) for star, x, y in zip(stars, lone_a, lone_b, strict=True)]
-    else:
-        matches += [(name, a[name], {}) for name in lone_a] + [(name, {}, b[name]) for name in lone_b]
-    for name, left, right in sorted(matches, key=lambda match: match[0]):
-        path = name if above is None else f"{above}{os.sep}{name}"
-        files = [side if isinstance(side, str) else "" for side in (left, right)]
-        if any(files):
-            yield path, files[0], files[1]
-        yield from _paired(path, *({} if isinstance(side, str) else side for side in (left, right)))

@@ -127,9 +127,10 @@ class Lockfile:
         return {environment.name: environment, **self.environments}
 
     def _with(self, on: Mapping[str, T], environment: Environment, locked: T) -> dict[str, T]:
-        """Return what is locked in other environments, and this; environments like this one are replaced."""
-        others = {home: one for home, one in on.items() if not self.environments[home].is_like(environment)}
-        return {**others, environment.name: locked}
+        """Return what is locked in other environments, and this, in place of what was locked in the one like it."""
+        # Of an environment with unknown fields several may be like it that differ from one another: one is replaced.
+        like = self.matching_name(environment, on)
+        return {**{home: one for home, one in on.items() if home != like}, environment.name: locked}
 
     def by_environment(self) -> list[tuple[str, Mapping[str, object]]]:
         """Return the name of every run and test, with what it gave in each environment."""

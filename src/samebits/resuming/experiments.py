@@ -67,6 +67,7 @@ def _results_so_far(found: Resumption, request: ResumeRequest, pool: RunPool) ->
     if trouble is not None:
         raise trouble
     whole = Recorded(run)
+    need_one_training(run)
     yield (found := replace(found, steps=whole.steps, is_whole=whole.is_whole))
     need_saves(request, whole.seen.steps_saved, whole.steps)
     for kill in kills(request, whole.seen.saved_in(), whole.steps):
@@ -123,6 +124,16 @@ def need_saves(request: ResumeRequest, saves: Sequence[int], steps: int) -> None
             raise UsageError(
                 f"--at {step}: nothing is saved before; the first save is made when {saves[0]} steps are done"
             )
+
+
+def need_one_training(run: Run) -> None:
+    """Raise SamebitsError where several processes or threads of one rank train: only one of them would be compared."""
+    ranks = [recording.rank for recording in run.folder.recordings() if recording.steps]
+    if len(ranks) > len({*ranks}):
+        raise SamebitsError(
+            f"{len(ranks)} processes or threads of the script train, and a resume is judged where one does",
+            "start them with torchrun, so that each has a rank, or train one at a time",
+        )
 
 
 def need_repeat(whole: Recorded, again: Run) -> None:

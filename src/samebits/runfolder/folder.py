@@ -9,6 +9,7 @@
         journal.HOST.PID.jsonl         notes of each process
         values/*.safetensors           tensors kept at one step, where asked for
         stdout.log  stderr.log
+        messages.log                   what Python code wrote to stderr, but warnings (one file per rank)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -82,6 +84,15 @@ class RunFolder:
     @property
     def stderr(self) -> Path:
         return self.path / "stderr.log"
+
+    def messages_of(self, process: Sequence[object] = ()) -> Path:
+        """Return the file for what Python code of a process writes to standard error; `process` names its rank."""
+        return self.path / ".".join(["messages", *map(str, process), "log"])
+
+    @property
+    def messages(self) -> list[Path]:
+        """The files of what processes wrote to standard error."""
+        return sorted(safe_files(self.path, "messages.*log"))
 
     @property
     def plan(self) -> Path:
