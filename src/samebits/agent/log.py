@@ -19,6 +19,7 @@ from samebits.agent.tensors import Named, as_tensor, unwrapped
 from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank
+from samebits.base.signals import is_of_handler
 from samebits.base.sites import user_files
 from samebits.bits.digest import DIGEST, Pending, digests_on_host, is_evidence, numbers, pending, results
 from samebits.rng.digests import generator_states
@@ -224,7 +225,10 @@ class Log:
         return self.writer
 
     def failed(self, error: Exception, where: str = "") -> None:
-        """End the recording, not the run, and note why: a mistake of ours, or a device that failed or is full."""
+        """End the recording, not the run, and note why: a mistake of ours, or a device that failed or is full.
+
+        Where a signal handler's error has interrupted a hook, half of a row may be missing.
+        """
         self.has_stopped = True
         message = str(error).partition("\n")[0]
         if _is_broken(message):
@@ -234,6 +238,9 @@ class Log:
         elif isinstance(error, MemoryError | torch.OutOfMemoryError):
             hint = "check it with a smaller batch or a smaller model"
             self.journal.note(Failed(StorageError.kind, f"the run left no memory to record with: {message}", hint))
+        elif is_of_handler(error):
+            message = f"a signal handler raised {type(error).__name__} while a step was being recorded"
+            self.journal.note(Failed("recording", message, "let the handler set a flag, and raise in the loop"))
         else:
             self.journal.note(Failed("recording", f"{where}{type(error).__name__}: {error}", "please report this"))
         # The device that failed may be the one that rows wait for.

@@ -27,6 +27,7 @@ from samebits.agent.taps import autograd, loaders, optimizers, saving
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
 from samebits.agent.taps.modules import CallDepth, ModuleTap
+from samebits.base.signals import is_of_handler
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
@@ -191,6 +192,8 @@ class Recorder:
             yield
         except Exception as error:
             self.lane.log.failed(error)
+            if is_of_handler(error):
+                raise
         finally:
             self._inside_hooks -= 1
 

@@ -7,6 +7,7 @@ import enum
 import hashlib
 import os
 import re
+from collections import OrderedDict, UserDict, UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
@@ -34,7 +35,8 @@ def leaves(tree: object, path: str = "", inside: Attributes = lambda _: {}) -> I
     """Pairs of path and leaf, in the order of the containers; a module's leaves are its parameters and buffers.
 
     No code of the user's is called: a `state_dict` may be a collective, and a `__getattr__` may make what it is asked
-    for. `inside` gives attributes to walk of a module, and of an object that is no container; each is entered once.
+    for. `inside` gives attributes to walk of a module, and of an object that is no container. Each is entered once:
+    what refers to itself has an end.
 
     >>> list(leaves({"x": [1, 2], "y": 3}))
     [('.x[0]', 1), ('.x[1]', 2), ('.y', 3)]
@@ -45,23 +47,28 @@ def leaves(tree: object, path: str = "", inside: Attributes = lambda _: {}) -> I
 def _leaves(tree: object, path: str, inside: Attributes, known: set[int], depth: int) -> Iterator[tuple[str, object]]:
     if depth > MAX_DEPTH:
         return
-    parts: Iterable[tuple[str, object]] = ()
-    if isinstance(tree, Mapping):
-        parts = ((f".{_name(key, number)}", value) for number, (key, value) in enumerate(tree.items()))
-    elif isinstance(tree, list | tuple):
-        parts = ((f"[{index}]", value) for index, value in enumerate(tree))
-    elif tree is None or isinstance(tree, _CLOSED):
+    if tree is None or isinstance(tree, _CLOSED):
         yield path, tree
-    elif id(tree) in known:
         return
+    if id(tree) in known:
+        return
+    if isinstance(tree, UserDict | UserList):
+        tree = vars(tree).get("data", tree)
+    parts: Iterable[tuple[str, object]]
+    if isinstance(tree, dict):
+        items = OrderedDict.items(tree) if isinstance(tree, OrderedDict) else dict.items(tree)
+        parts = ((f".{_name(key, number)}", value) for number, (key, value) in enumerate(items))
+    elif isinstance(tree, list | tuple):
+        members = list.__iter__(tree) if isinstance(tree, list) else tuple.__iter__(tree)
+        parts = ((f"[{index}]", value) for index, value in enumerate(members))
     elif isinstance(tree, torch.nn.Module):
-        known.add(id(tree))
         parts = _parts_of(tree, inside)
     elif attributes := attributes_of(tree) if dataclasses.is_dataclass(tree) else inside(tree):
-        known.add(id(tree))
         parts = ((f".{name}", value) for name, value in attributes.items())
     else:
         yield path, tree
+        return
+    known.add(id(tree))
     for name, value in parts:
         yield from _leaves(value, path + name, inside, known, depth + 1)
 

@@ -188,7 +188,7 @@ def leave_out_own_frames(error: BaseException) -> None:
     trace = error.__traceback__
     while trace is not None and is_own_file(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
-    error.__traceback__ = trace
+    error.with_traceback(trace)  # also of an exception whose class lets nobody set attributes
 
 
 class _WithoutOwnFrames:

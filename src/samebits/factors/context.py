@@ -18,7 +18,7 @@ from typing import Any, Literal
 from samebits.base.seeds import derive
 from samebits.base.sites import Site, called_by_user, user_modules, user_site
 from samebits.factors.imports import forget, when_loaded
-from samebits.factors.patching import PatchedFunction, patched_function, wrapped
+from samebits.factors.patching import PatchedFunction, patched_function, tell_torchscript, wrapped
 
 Mode = Literal["natural", "pinned", "varied"]
 SiteKey = tuple[str, int]
@@ -174,6 +174,7 @@ class FactorContext:
         patched = patched_function(owner.__name__, name, original)
         self.undo.callback(setattr, patched, "call", original)
         patched.call = partial(call, original)
+        self.undo.callback(tell_torchscript(original, patched))
         self.set(owner, name, patched)
         return patched
 

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from types import ModuleType
 from typing import Any
 
@@ -94,7 +95,8 @@ class _Entropy:
     def __init__(self, context: FactorContext) -> None:
         self.context = context
         self.lineage = Lineage.of_process()
-        self.drawn: dict[tuple[str | int, ...], int] = {}
+        # Of each caller, the numbers of its draws; two threads that ask at once get two.
+        self.numbers: dict[tuple[str | int, ...], count[int]] = {}
         # The function that asks in this thread, where it is known better than from the frames.
         self.asking = threading.local()
 
@@ -119,7 +121,7 @@ class _Entropy:
         site = user_site()
         asker = ("library", "") if site is None else (os.path.basename(site.path), site.function)
         words = (*self.lineage.path, *asker)
-        drawn = self.drawn[words] = self.drawn.get(words, 0) + 1
+        drawn = next(self.numbers.setdefault(words, count(1)))
         root = self.context.derive_for(mode, *words)
         blocks = (derive(root, drawn, block, bits=512) for block in range(-(-size // 64)))
         return b"".join(block.to_bytes(64, "little") for block in blocks)[:size]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import sys
 from collections.abc import Callable
 from functools import wraps
+from types import MethodType, ModuleType
+from typing import Any, SupportsIndex
 
 from samebits.base.sites import leave_out_own_frames, without_own_frames
 
@@ -39,8 +43,21 @@ class PatchedFunction:
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
 
-    def __reduce__(self) -> str:
-        return self._name
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        # `random.uniform` is a method: pickle takes its generator along.
+        return self.__wrapped__.__reduce_ex__(protocol) if self._is_method else self._name
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> object:
+        # As of a function in C, there is no copy; a method in Python is copied with its object.
+        original: Any = self.__wrapped__
+        return copy.deepcopy(original, memo) if self._is_method and isinstance(original, MethodType) else self
+
+    def __copy__(self) -> PatchedFunction:
+        return self
+
+    @property
+    def _is_method(self) -> bool:
+        return not isinstance(getattr(self.__wrapped__, "__self__", None), ModuleType | None)
 
 
 _kept: dict[tuple[str, str, int], PatchedFunction] = {}
@@ -53,6 +70,15 @@ def patched_function(home: str, name: str, original: Callable[..., object]) -> P
     address of a freed one for that one.
     """
     return _kept.setdefault((home, name, id(original)), PatchedFunction(home, name, original, original))
+
+
+def tell_torchscript(original: object, replacement: object) -> Callable[[], object]:
+    """Let TorchScript, which finds operators by the `id()` of functions, find it by a replacement; return an undo."""
+    torchscript = sys.modules.get("torch.jit._builtins")
+    table = torchscript._get_builtin_table() if torchscript is not None else {}
+    if id(original) in table:
+        table[id(replacement)] = table[id(original)]
+    return lambda: table.pop(id(replacement), None)
 
 
 def wrapped(original: Callable[..., object], call: Callable[..., object]) -> Callable[..., object]:

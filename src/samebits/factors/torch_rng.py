@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from samebits.accelerators.devices import modules
 from samebits.base.sites import without_own_frames
+from samebits.base.tracing import tracers
 from samebits.factors.base import GeneratorFactor, Observation, Seeding
 from samebits.factors.context import FactorContext, import_if_installed
 from samebits.rng.handles import States, restore, states_of, torch_states
@@ -104,7 +105,7 @@ class _TorchWatch:
         self.seed_globally = torch.manual_seed
         self.random_tag = torch.Tag.nondeterministic_seeded
         self.current_mode, self.mode = _mode_calling(self.operation)
-        self.is_on = False
+        self.is_on = self.is_tracing = False
         self.redrawn = 0
 
     def install(self) -> None:
@@ -114,6 +115,8 @@ class _TorchWatch:
         for owner in (self.torch, self.torch.random):
             for name in ("manual_seed", "get_rng_state", "set_rng_state"):
                 self.context.replace(owner, name, getattr(self, name))
+        for owner, name in tracers():
+            self.context.replace(owner, name, self.traced)
 
     def operation(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run an operation of torch, and witness it if it has drawn without a seed of the program's."""
@@ -150,6 +153,16 @@ class _TorchWatch:
         self.follow()
         return generator
 
+    def traced(self, original: Callable[..., object], *args: object, **kwargs: object) -> object:
+        """Trace outside of the mode."""
+        was_tracing, self.is_tracing = self.is_tracing, True
+        self.leave()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self.is_tracing = was_tracing
+            self.follow()
+
     def get_rng_state(self, original: Callable[[], torch.Tensor]) -> object:
         state = original()
         self.seeding.saved(bytes(state.tolist()))
@@ -164,7 +177,7 @@ class _TorchWatch:
         """Stay in the mode until the program has seeded; inside a mode of the program's, neither enter nor leave."""
         if self.is_seeded():
             self.leave()
-        elif not self.is_on and self.current_mode() is None:
+        elif not self.is_on and not self.is_tracing and self.current_mode() is None:
             self.is_on = True
             self.mode.__enter__()
 

@@ -86,19 +86,9 @@ def _install_torch(torch: ModuleType, context: FactorContext) -> None:
                 memory.view(torch.uint8).fill_(value)
 
     for name in FUNCTIONS:
-        original = getattr(torch, name)
-        patched = context.replace(torch, name, partial(_filled, context, f"torch.{name}", is_filled, fill))
-        _leave_torchscript(torch, context, original, patched)
+        context.replace(torch, name, partial(_filled, context, f"torch.{name}", is_filled, fill))
     for name in METHODS:
         context.replace_method(torch.Tensor, name, partial(_filled, context, f"Tensor.{name}", is_filled, fill))
-
-
-def _leave_torchscript(torch: ModuleType, context: FactorContext, original: object, patched: object) -> None:
-    """Make `torch.jit.script` compile the patched function to the operator, which it finds by the function's id."""
-    table = torch.jit._builtins._get_builtin_table()
-    if id(original) in table:
-        table[id(patched)] = table[id(original)]
-        context.undo.callback(table.pop, id(patched))
 
 
 def _install_numpy(numpy: ModuleType, context: FactorContext) -> None:

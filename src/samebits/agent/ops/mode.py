@@ -9,7 +9,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from operator import attrgetter
 from types import FrameType
 from typing import Any, TypeVar
@@ -26,7 +26,9 @@ from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
 from samebits.agent.taps.graphs import is_captured
 from samebits.agent.taps.listening import listen
+from samebits.base.signals import is_of_handler
 from samebits.base.sites import without_own_frames
+from samebits.base.tracing import tracers
 from samebits.bits.digest import Pending, is_evidence, pending, results
 from samebits.bits.digest.parts import LOW_ADDRESS
 from samebits.rng.digests import default_generator, digest_of_state
@@ -62,7 +64,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._evidence_of = value_of if spec.by_value else evidence_of
         self.sheet = OpBuffer()
         self.capture = OpCapture(log, spec)
-        self.is_on = False
+        self.is_on = self._is_tracing = False
+        self._listening = ExitStack()
         self._forms: dict[tuple[object, ...], CallForm] = {}
         self._rows: list[tuple[int, list[int]]] = []
         self._waiting: list[tuple[list[int], int, Pending]] = []
@@ -85,6 +88,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def begin_step(self, step: int) -> None:
         """Turn the mode on or off, as the window says for this step."""
+        if self._is_tracing:
+            return
         wanted = self.spec.first <= step and (self.spec.last is None or step <= self.spec.last)
         if wanted and not self.is_on:
             self.sheet.start_step(step)
@@ -107,7 +112,9 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _switch_on(self) -> None:
         # Batches come in the order in which workers finish: operations that rebuild them are no part of the training.
-        self._unlisten = listen(_Workers, "_try_get_data", self._arrives, self._arrived, self._arrived)
+        self._listening.callback(listen(_Workers, "_try_get_data", self._arrives, self._arrived, self._arrived))
+        for owner, name in tracers():
+            self._listening.callback(listen(owner, name, self._trace_begins, self._trace_ends, self._trace_ends))
         self.is_on = True
         self.__enter__()  # type: ignore[no-untyped-call]
 
@@ -122,9 +129,19 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _arrived(self, *_: object, **__: object) -> None:
         self._arriving.discard(threading.get_ident())
 
+    def _trace_begins(self, *_: object, **__: object) -> None:
+        if threading.get_ident() == self._thread:
+            self._is_tracing = True
+            self._switch_off()
+
+    def _trace_ends(self, *_: object, **__: object) -> None:
+        if threading.get_ident() == self._thread:
+            self._is_tracing = False
+            self._switch_on()
+
     def _switch_off(self) -> None:
         self.is_on = False
-        self._unlisten()
+        self._listening.close()
         # The user's own modes may stand above this one, and stay.
         if self in _get_current_dispatch_mode_stack():
             above = []
@@ -173,6 +190,8 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return action(*args)
         except Exception as error:
             self.log.failed(error, "at level op: ")
+            if is_of_handler(error):
+                raise
             return None
 
     def _must_pass(self, schema: OpSchema, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:

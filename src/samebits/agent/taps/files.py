@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from samebits.agent.taps.hdf5 import watch_hdf5
 from samebits.agent.taps.keeping import RefusedError, refuse_to_change, refuse_to_look, replace_link_by_copy
 from samebits.agent.taps.outside import OutsideNoted
+from samebits.base.signals import is_of_handler
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.patching import PatchedFunction
@@ -190,8 +191,9 @@ class FilesWatched:
             act(*arguments)
         except RefusedError as error:
             raise error.args[0] from None
-        except Exception:  # an event that we cannot make sense of is the program's business
-            return
+        except Exception as error:  # an event that we cannot make sense of is the program's business
+            if is_of_handler(error):
+                raise
         finally:
             activity.is_busy = False
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 
 import torch
 
 from samebits.base.sites import leave_out_own_frames
+from samebits.factors.patching import patched_function, tell_torchscript
 
 
 def listen(
@@ -41,10 +43,19 @@ def listen(
             after(result, *args, **kwargs)
         return result
 
+    replacement: Callable[..., object] = wrapped
+    if isinstance(owner, ModuleType):
+        # Programs hand such a function to other processes, and keep it in their classes.
+        replacement = patched = patched_function(owner.__name__, name, original)
+        patched.call = wrapped
+    else:
+        functools.update_wrapper(wrapped, original)
+    untell = tell_torchscript(original, replacement)
+
     def undo() -> None:
-        if getattr(owner, name) is wrapped:
+        untell()
+        if getattr(owner, name) is replacement:
             setattr(owner, name, original)
 
-    functools.update_wrapper(wrapped, original)
-    setattr(owner, name, wrapped)
+    setattr(owner, name, replacement)
     return undo
