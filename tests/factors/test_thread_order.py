@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 import torch
 
 import samebits
-from samebits.factors import turns
+from samebits.factors import thread_order, turns
 from tests import answers
 from tests.factors.contexts import treated, watched
 
@@ -414,6 +415,47 @@ def test_a_program_ends_as_it_does_by_itself(tmp_path: Path) -> None:
     assert (said, done.returncode) == (["child 0", "child 1", "main ends 0", "after the main thread"], 0), done.stderr
 
 
+class Job:
+    """Something to call, which answers to every name."""
+
+    def __call__(self) -> None:
+        done.append("job")
+
+    def __getattr__(self, name: str) -> object:
+        done.append(f"asked for {name}")
+        return Job()
+
+
+done: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("target", "is_of_program"),
+    [
+        (Job(), True),
+        (partial(Job()), True),
+        (torch.no_grad()(lambda: done.append("decorated")), True),
+        (cache(lambda: done.append("cached")), True),
+        (done.clear, False),
+        (time.time, False),
+    ],
+    ids=["an object", "a part", "decorated", "cached", "a method in C", "a function in C"],
+)
+def test_threads_of_the_program_are_known_by_their_code(target: Callable[[], object], is_of_program: bool) -> None:
+    """Whatever they run, which is asked for nothing."""
+    done.clear()
+    with watched(NAME) as seen:
+        thread = threading.Thread(target=target)
+        is_known = thread_order._is_of_program(thread)
+        thread.start()
+        thread.join()
+
+    assert is_known is is_of_program
+    # Python itself asks for a name.
+    assert not [word for word in done if word.startswith("asked") and word != "asked for __name__"]
+    assert seen
+
+
 def test_a_pool_of_threads_goes_on() -> None:
     """Its own threads, which hand out tasks and results, are left as they are."""
     with treated(NAME, "pinned"), ThreadPool(3) as pool:
@@ -462,7 +504,7 @@ def test_a_process_that_forks_finds_no_lock_held_for_ever() -> None:
 
 INTERRUPTED = """
 import faulthandler, os, queue, selectors, sys, threading, time
-from samebits.factors import turns
+from samebits.factors import thread_order, turns
 from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 

@@ -7,14 +7,14 @@ import selectors
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
+from inspect import getattr_static
 
 # The real clock: `time.monotonic` may be treated, too.
 from time import monotonic
-from types import FrameType, ModuleType
-from typing import Any
+from types import FrameType, FunctionType, MethodType, ModuleType
 
 from samebits.base.sites import is_user_file
 from samebits.factors.base import CallFactor
@@ -86,16 +86,25 @@ def _is_started_by_program(frame: FrameType) -> bool:
 
 def _is_of_program(thread: threading.Thread) -> bool:
     """Whether a thread runs code of the user's, whoever starts it."""
-    run: Any = type(thread).run
-    if run is threading.Thread.run or not is_user_file(run.__code__.co_filename):
-        run = getattr(thread, "_target", None)
-    while isinstance(run, partial):
-        run = run.func
-    if (getattr(run, "__module__", ""), getattr(run, "__name__", "")) in _WORKERS:
-        return True
-    run = getattr(run, "__func__", run)
-    code = getattr(run, "__code__", None) or getattr(getattr(run, "__wrapped__", None), "__code__", None)
-    return code is not None and is_user_file(code.co_filename)
+    functions = [*_functions_of(type(thread).run), *_functions_of(getattr(thread, "_target", None))]
+    return any(
+        (one.__module__, one.__name__) in _WORKERS or is_user_file(one.__code__.co_filename) for one in functions
+    )
+
+
+def _functions_of(called: object) -> Iterator[FunctionType]:
+    """The functions of Python's that a call runs, the outermost one first; an object's own code is never asked."""
+    while called is not None:
+        if isinstance(called, FunctionType):
+            yield called
+            called = vars(called).get("__wrapped__")
+        elif isinstance(called, partial):
+            called = called.func
+        elif isinstance(called, MethodType):
+            called = called.__func__
+        else:
+            call = vars(type(called)).get("__call__")
+            called = getattr_static(called, "__wrapped__", call if isinstance(call, FunctionType) else None)
 
 
 def _take_turns(context: FactorContext) -> Turns:
