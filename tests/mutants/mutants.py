@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant("comparison/values.py", "-1 - (whole &", "-(whole &", "comparison/test_values.py"),
     Mutant("comparison/values.py", "np.isfinite(x) & np", "np.isfinite(x) | np", "comparison/test_values.py"),
     Mutant("comparison/pickles.py", "if file.tell() != len(raw):", "if not raw:", "comparison/test_contents.py"),
-    Mutant("comparison/pickles.py", "if len(tree) > 1:", "if len(tree) > 9:", "comparison/test_contents.py"),
+    Mutant("comparison/pickles.py", "if len(tree) != 1:", "if len(tree) > 9:", "comparison/test_contents.py"),
     Mutant("comparison/contents.py", "(offset + elements) * width", "elements * width", "comparison"),
     Mutant(
         "comparison/locate.py",
@@ -79,6 +79,7 @@ MUTANTS = [
         "if here is None or there is None:",
         "comparison",
     ),
+    Mutant("comparison/products.py", "name.endswith(star[1:])", "name == star", "comparison/test_products.py"),
     Mutant("comparison/products.py", "elif left != right:", "elif len(left) != len(right):", "comparison"),
     # data
     Mutant("data/order.py", "world.rank * count // world.size, (", "world.rank * (count // world.size), (", "data"),
@@ -110,10 +111,11 @@ MUTANTS = [
     Mutant("factors/clock.py", "max(self.shift >> times, ", "min(self.shift >> times, ", "factors/test_clock.py"),
     Mutant(
         "factors/os_entropy.py",
-        "self.drawn.get(words, 0) + 1",
-        "self.drawn.get(words, 0)",
+        "self.numbers.setdefault(words, count(1))",
+        "count(1)",
         "factors/test_os_entropy.py",
     ),
+    Mutant("factors/turns.py", "if self._holder is turn or self.has", "if self.has", "factors/test_thread_order.py"),
     Mutant("factors/os_entropy.py", "or size < 0", "or size < -9", "factors/test_os_entropy.py"),
     Mutant(
         "factors/uninitialized_memory.py",

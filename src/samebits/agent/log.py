@@ -14,12 +14,12 @@ import torch
 
 from samebits.accelerators.devices import synchronize
 from samebits.agent.environment import environment_now
+from samebits.agent.handlers import is_of_handler
 from samebits.agent.leash import Leash
 from samebits.agent.tensors import Named, as_tensor, unwrapped
 from samebits.agent.trees import BY_NAME, data_inside, leaves, plain_digest
 from samebits.base.errors import StorageError
 from samebits.base.ranks import current_rank
-from samebits.base.signals import is_of_handler
 from samebits.base.sites import user_files
 from samebits.bits.digest import DIGEST, Pending, digests_on_host, is_evidence, numbers, pending, results
 from samebits.rng.digests import generator_states

@@ -19,6 +19,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from samebits.agent.events import Event
+from samebits.agent.handlers import is_of_handler
 from samebits.agent.lanes import Lane, Last
 from samebits.agent.leash import Leash
 from samebits.agent.log import Log
@@ -27,7 +28,6 @@ from samebits.agent.taps import autograd, loaders, optimizers, saving
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
 from samebits.agent.taps.modules import CallDepth, ModuleTap
-from samebits.base.signals import is_of_handler
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id

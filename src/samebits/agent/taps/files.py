@@ -19,10 +19,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from samebits.agent.handlers import is_of_handler
 from samebits.agent.taps.hdf5 import watch_hdf5
 from samebits.agent.taps.keeping import RefusedError, refuse_to_change, refuse_to_look, replace_link_by_copy
 from samebits.agent.taps.outside import OutsideNoted
-from samebits.base.signals import is_of_handler
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.patching import PatchedFunction
