@@ -95,7 +95,7 @@ def test_nothing_is_a_time_by_its_name_or_its_size(tmp_path: Path) -> None:
         files = {"pred_duration.npy": tmp_path / f"{run}.npy", "timestamp.txt": tmp_path / f"{run}.txt"}
         numpy.save(files["pred_duration.npy"], numpy.array([0.5, seed]))
         files["timestamp.txt"].write_text(f"seed {seed}\n")
-        made.append(read_products(files, {}, str, False, frozenset()))
+        made.append(read_products(files, tmp_path / "none", [], str, False, frozenset()))
 
     assert {one.path for one in differing_leaves(*made)} == {"pred_duration.npy", "timestamp.txt"}
 
@@ -123,13 +123,13 @@ def test_the_end_of_a_very_long_output_counts(is_cut: bool, tmp_path: Path) -> N
     steps, runs = "step\n" * MOST_LEAVES, []
     for name, last in (("a", "0.91"), ("b", "0.91\n\n"), ("c", "0.93"), ("longer", "0.91\n0.91")):
         (tmp_path / name).write_text(f"{steps}{last}\n")
-        runs.append(read_products({}, {PRINTED: [tmp_path / name]}, str, is_cut, frozenset()))
+        runs.append(read_products({}, tmp_path / name, [], str, is_cut, frozenset()))
     differing = [[leaf.key[1] for leaf in differing_leaves(runs[0], run)] for run in runs[1:]]
     later = [] if is_cut else [f"line {MOST_LEAVES} and later"]
 
     assert differing == [[], later, later]
     (tmp_path / "c").write_text(f"{steps[:45]}loss\n{steps}")
-    (first, *_) = differing_leaves(runs[0], read_products({}, {PRINTED: [tmp_path / "c"]}, str, is_cut, frozenset()))
+    (first, *_) = differing_leaves(runs[0], read_products({}, tmp_path / "c", [], str, is_cut, frozenset()))
     assert first.key == (PRINTED, "line 10")
 
 
@@ -142,7 +142,7 @@ def test_a_line_counts_as_a_terminal_shows_it(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_bytes(text.encode())
     shown, short, long = (
-        read_products({}, {PRINTED: [tmp_path / name]}, str, False, frozenset()).printed[PRINTED] for name in "abc"
+        read_products({}, tmp_path / name, [], str, False, frozenset()).printed[PRINTED] for name in "abc"
     )
 
     assert [*shown.values()] == ["100%", "", "loss", " 2"]
@@ -201,3 +201,12 @@ def test_a_number_beside_an_id_is_no_part_of_it() -> None:
     heard = Products({"log": lines("run 646566aa-0.5")}, ids=frozenset({"646566"}))
     for other, is_alike in (("run 96979899-0.5", True), ("run 96979899-0.25", False), ("run 96979899", False)):
         assert bool(differing_beyond_ids(heard, Products({"log": lines(other)}))) is not is_alike
+
+
+def test_a_bar_on_standard_error_is_no_message(tmp_path: Path) -> None:
+    """It is drawn over and over, at moments that the clock decides; logs and plain lines count."""
+    (tmp_path / "messages.log").write_bytes(b"INFO acc 0.91\n\r 10%|#\r100%|##| 9.1it/s\n\rdone\r\nlast\r\n")
+
+    found = read_products({}, tmp_path / "none", [tmp_path / "messages.log"], str, False, frozenset())
+
+    assert [*found.printed[MESSAGES].values()] == ["INFO acc 0.91", "last"]

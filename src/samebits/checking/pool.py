@@ -21,8 +21,6 @@ from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.products import (
-    MESSAGES,
-    PRINTED,
     Key,
     LeafDifference,
     Products,
@@ -296,8 +294,8 @@ class RunPool:
         files = self.workspace.products(place, outside)
         ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
         ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
-        printed = {PRINTED: [outcome.folder.stdout], MESSAGES: outcome.folder.messages}
-        return read_products(files, printed, said, outcome.stopped, frozenset(ids))
+        printed, messages = outcome.folder.stdout, outcome.folder.messages
+        return read_products(files, printed, messages, said, outcome.stopped, frozenset(ids))
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Let later runs begin with the files that this one took long to make before its first step."""

@@ -100,12 +100,16 @@ class LeafDifference:
 
 def read_products(
     files: Mapping[str, Path],
-    printed: Mapping[str, Sequence[Path]],
+    printed: Path,
+    messages: Sequence[Path],
     said: Rewrite,
     is_cut: bool,
     ids: frozenset[str],
 ) -> Products:
-    """Read what a run made: its files, by the names that the user knows, and its output; `said` rewrites texts."""
+    """Read what a run made: its files, by the names that the user knows, and its output; `said` rewrites texts.
+
+    Of its messages, lines that were drawn over are left out: a progress bar reports nothing that is meant to last.
+    """
     contents: dict[str, Content] = {}
     for path, actual in sorted(files.items()):
         with suppress(OSError):
@@ -114,8 +118,9 @@ def read_products(
                 contents[path] = {"target": said(os.readlink(actual))}
             elif actual.is_file():
                 contents[path] = content_of(actual, said)
-    outputs = {name: text_content(map(as_shown, _lines_of(paths)), said) for name, paths in printed.items()}
-    return Products(contents, outputs, is_cut, ids)
+    lasting = (line for line in _lines_of(messages) if "\r" not in line.rstrip("\r\n"))
+    outputs = {PRINTED: map(as_shown, _lines_of([printed])), MESSAGES: lasting}
+    return Products(contents, {name: text_content(lines, said) for name, lines in outputs.items()}, is_cut, ids)
 
 
 def _lines_of(paths: Sequence[Path]) -> Iterator[str]:
