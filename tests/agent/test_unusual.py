@@ -166,11 +166,13 @@ if __name__ == "__main__":
 def test_nothing_is_different_for_the_program(plan: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions in other processes, classes and TorchScript; objects that draw, refer to themselves, or freeze."""
     monkeypatch.setenv("PYTHONPATH", "")  # a trace needs all of torch
-    (tmp_path / "plain").mkdir()
+    for name in ("plain", "recorded"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "recorded")
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, str(tmp_path / "script.py")]
-    plain = subprocess.run(command, cwd=tmp_path / "plain", capture_output=True, text=True, check=True, timeout=100)
-    outcome = run_recorded(parse_command(command), plan, tmp_path / "run", 100)
+    plain = subprocess.run(command, cwd=tmp_path / "plain", capture_output=True, text=True, check=True, timeout=300)
+    outcome = run_recorded(parse_command(command), plan, tmp_path / "run", 300)
 
     assert outcome.folder.stdout.read_text() == plain.stdout, outcome.folder.stderr.read_text()
     assert plain.stdout.splitlines()[-1] == "2000 15"
