@@ -195,6 +195,33 @@ def test_the_hash_is_given_back_with_the_last_that_was_numbered() -> None:
     assert vars(made.Tensor)["__hash__"].__code__ is before
 
 
+def test_a_finalizer_finds_its_object_in_a_set() -> None:
+    """The garbage collector has cleared references to it by then; the next object at its address has a new number."""
+    made, _, numbers = numbered()
+    removed = []
+
+    class Node(made.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, nodes: set[object]) -> None:
+            self.nodes, self.itself = nodes, self
+            nodes.add(self)
+
+        def __del__(self) -> None:
+            self.nodes.remove(self)
+            removed.append(hash(self))
+
+    nodes = [Node(set()) for _ in range(50)]
+    hashes = [hash(node) for node in nodes]
+    del nodes
+    gc.collect()
+    again = [hash(Node(set())) for _ in range(50)]
+
+    assert sorted(removed[:50]) == sorted(hashes)
+    assert not {*again} & {*hashes}
+    del again
+    gc.collect()
+    assert not numbers.known
+
+
 FUNCTIONS = """import {first}
 def flip(): pass
 def scale(): pass

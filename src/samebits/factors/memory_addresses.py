@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import sys
 import weakref
@@ -165,6 +166,8 @@ class _Numbers:
         self.count = itertools.count(1)
         # By address, as long as the object lives: a dictionary with objects as keys would hash them itself.
         self.known: dict[int, tuple[weakref.ref[object], int]] = {}
+        # Hashes of objects with a `__del__`, which the garbage collector calls after it has cleared their references.
+        self.dying: dict[int, int] = {}
         # The classes that were given this hash, and their own `__hash__` before.
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
@@ -200,19 +203,26 @@ class _Numbers:
             else:
                 owner.__hash__ = original
 
-    def _died(self, address: int) -> None:
-        self.known.pop(address, None)
+    def _died(self, address: int, has_finalizer: bool) -> None:
+        entry = self.known.pop(address, None)
+        if has_finalizer and entry is not None:
+            self.dying[address] = entry[1]
         if self.context.ended:
             self._take_back()
 
     def new(self, thing: object) -> int:
-        """Return the hash of an object that was not hashed before."""
+        """Return the hash of an object that was not hashed before, or is being finalized."""
+        dying = self.dying.pop(id(thing), None)
+        if dying is not None and gc.is_finalized(thing):
+            self.dying[id(thing)] = dying
+            return dying
         if self.context.ended:
             before = next((own for owner, own in self.given if own and isinstance(thing, owner)), object.__hash__)
             return int(before(thing))
         address, hashed = id(thing), self.to_hash(next(self.count))
         if address in self.known and self.known[address][0]() is None:
             del self.known[address]
-        entry = weakref.ref(thing, lambda _: self._died(address)), hashed
+        has_finalizer = hasattr(type(thing), "__del__")
+        entry = weakref.ref(thing, lambda _: self._died(address, has_finalizer)), hashed
         # Another thread may have been quicker.
         return self.known.setdefault(address, entry)[1]
