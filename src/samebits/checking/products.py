@@ -122,7 +122,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
             alike_pairs.append((like, run, inquiry.pool.differing_leaves(like, run)))
             shown += [run.id] if like is held else []
         following = _without(moving, alike_pairs)
-    first_only = frozenset(key for key in following if _is_first_only(inquiry, key, [*usable, held, other]))
+    first_only = _first_only(inquiry, following, [*usable, held, other])
     following -= first_only
     differing = _keys(alike_pairs) | first_only
     inquiry.compared_leaves = Leaves(differing)
@@ -136,11 +136,12 @@ def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:
     return all(inquiry.may_compare(held, run) and inquiry.pool.compare_trained(held, run) is None for run in runs)
 
 
-def _is_first_only(inquiry: Inquiry, key: Key, runs: Sequence[Run]) -> bool:
-    """Whether a leaf is alike in all runs after the first one, which left something outside its copy for them."""
+def _first_only(inquiry: Inquiry, keys: frozenset[Key], runs: Sequence[Run]) -> frozenset[Key]:
+    """Return the leaves alike in all runs after the first one, if that left something outside its copy for them."""
     first, *later = sorted(runs, key=lambda run: run.id)
-    pairs = (inquiry.pool.differing_leaves(a, b) for a, b in combinations(later, 2))
-    return bool(first.facts.reached) and not any(key in Leaves(one.key for one in apart) for apart in pairs)
+    if not first.facts.reached:
+        return frozenset()
+    return _without(keys, [(a, b, inquiry.pool.differing_leaves(a, b)) for a, b in combinations(later, 2)])
 
 
 def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:

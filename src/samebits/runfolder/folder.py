@@ -9,7 +9,7 @@
         journal.HOST.PID.jsonl         notes of each process
         values/*.safetensors           tensors kept at one step, where asked for
         stdout.log  stderr.log
-        messages.log                   what Python code wrote to stderr, but warnings (one file per rank)
+        messages.log                   what Python code wrote to stderr, except warnings (one file per rank)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tap of standard error: what Python code writes there, such as logs and progress bars, but warnings.
+"""The tap of standard error: what Python code writes there, such as logs, except warnings.
 
 Warnings, and what C code writes, speak of the treatment of a run and of the machine; they would differ between runs.
 """
