@@ -77,6 +77,7 @@ class Interruption:
             self._saved(Saved("", log.step, "--saved-at", None, log.rank, "", dict(log.counts)), "")
         if self.giving_back is not None:
             self.giving_back.close()
+            self.giving_back.loaded()
         last, asked = log.step - 1, self.spec.stop_after
         if asked is None or last < asked:
             return

@@ -149,8 +149,8 @@ class StateRestorer(_LineFollower):
         recorder.on(Event.STEP_BEGINS, lambda *_: self.called("step"))
 
     def loaded(self) -> None:
-        """Begin to compare anew, after something was loaded before the first step."""
-        if self.recorder.main.log.step == 0:
+        """Begin to compare anew, after something was loaded before the first step that counts, or as that begins."""
+        if self.recorder.main.log.step <= self.restored.undone:
             self.is_compared, self.lacks = False, None
             self.passed.clear()
             self.times += 1

@@ -133,7 +133,7 @@ class _Walk:
                 within = "scheduler"
             elif isinstance(value, torch.utils.data.Dataset):
                 within = "data"
-            elif isinstance(value, torch.utils.data.dataloader._BaseDataLoaderIter):
+            elif isinstance(value, torch.utils.data.dataloader._BaseDataLoaderIter) or _is_ours(value):
                 return
             for name, attribute in attributes_of(value).items():
                 self.visit(f"{path}.{name}", attribute, within, _into_object(value, name), depth + 1)
@@ -190,6 +190,11 @@ class _Walk:
         if are_as_many and all(torch.is_tensor(item) and tuple(item.shape) in self.shapes for item in items):
             return "averaged"
         return "carried" if any(as_tensor(item) is not None for item in items) else "counter"
+
+
+def _is_ours(value: object) -> bool:
+    """Whether a value is one of samebits' own, whose inside is no state that a program can restore."""
+    return type(value).__module__.partition(".")[0] == "samebits"
 
 
 def _is_iterated_by_c(value: object) -> bool:

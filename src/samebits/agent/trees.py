@@ -91,11 +91,11 @@ def _parts_of(module: torch.nn.Module, inside: Attributes) -> Iterator[tuple[str
 
 
 def attributes_of(thing: object) -> dict[str, object]:
-    """Return what an object holds in its dictionary and its slots; none of its code is called."""
+    """Return what an object holds in its dictionary and the slots that Python code gave it; its code is not called."""
     in_slots: dict[str, object] = {}
     for kind in reversed(type(thing).__mro__):
-        for name, slot in vars(kind).items():
-            if isinstance(slot, MemberDescriptorType) and kind.__module__ != "builtins":
+        for name, slot in vars(kind).items() if "__slots__" in vars(kind) else ():
+            if isinstance(slot, MemberDescriptorType):
                 try:
                     in_slots[name] = slot.__get__(thing)
                 except AttributeError:

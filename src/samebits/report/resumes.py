@@ -96,11 +96,17 @@ def _rests_on(found: Resumption) -> str:
     """Tell after which step each trial was killed, what it loaded then, and how much was compared."""
     parts = []
     for trial in found.trials:
-        loaded = ", ".join(f"{name or 'a file'} of {counted(steps, 'step')}" for name, steps in trial.loaded)
         end = ", and what was saved at the end" if trial.is_to_the_end else ""
         compared = "not judged" if trial.error else f"{counted(trial.compared, 'step')} compared{end}"
-        parts.append(f"killed after step {trial.killed_after}, loaded {loaded or 'nothing that was seen'}: {compared}")
+        parts.append(f"killed after step {trial.killed_after}, loaded {_loaded(trial)}: {compared}")
     return f"{'; '.join(parts)} (data, losses, gradients, parameters, buffers, optimizers, what is saved)"
+
+
+def _loaded(trial: Trial) -> str:
+    """Name the files that the resumed run loaded, or else the line."""
+    files = ", ".join(f"{name or 'a file'} of {counted(steps, 'step')}" for name, steps in trial.loaded)
+    at = trial.checkpoint.loaded_at
+    return files or ("nothing that was seen" if at is None else f"what {at.place} reads")
 
 
 def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
@@ -112,7 +118,7 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
         rows.append(("first", difference_words(trial.divergence)))
     for lack in trial.missing:
         rows.append(("missing", f"{lack.state}{f' of rank {lack.rank}' if lack.rank else ''}: {lack.evidence}"))
-        rows += [("", _state_of(lack)), ("", f"fix: {REMEDIES[lack.state]}")]
+        rows += [("", _state_of(lack, len(trial.missing))), ("", f"fix: {REMEDIES[lack.state]}")]
     if trial.differs and not trial.missing:
         rows.append(("missing", f"not known: {_not_known(trial)}"))
     rows.append(("killed", _killed(trial)))
@@ -123,13 +129,16 @@ def _trial_rows(trial: Trial, is_one_of_many: bool) -> Rows:
     if checkpoint.loaded_at is not None:
         rows += [("loaded", checkpoint.loaded_at.place), source_row(checkpoint.loaded_at.source)]
     elif not trial.error:
-        rows.append(("loaded", "nothing that was seen"))
+        rows.append(("loaded", _loaded(trial)))
     return [*rows, ("error", "" if trial.error is None else trial.error.message)]
 
 
-def _state_of(missing: Missing) -> str:
+def _state_of(missing: Missing, number: int) -> str:
     if missing.confirmed:
-        return "confirmed: restoring it makes the runs match"
+        together = ", and all others named here," if number > 1 else ""
+        return f"confirmed: restoring it{together} makes the runs match"
+    if missing.moves_to is not None:
+        return f"suspected: restoring it moves the first difference to step {missing.moves_to}"
     return "suspected: seen in the recordings; restoring it did not or could not confirm it"
 
 

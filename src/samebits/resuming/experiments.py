@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.base.errors import InterruptError, SamebitsError, ScriptFailedError, UsageError
+from samebits.base.printable import listed
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import Run
@@ -150,12 +151,12 @@ def need_repeat(whole: Recorded, again: Run) -> None:
 
 
 class _ResumeTrial:
-    """A killed training, and the runs that resume from what it left, each given back one thing more.
+    """A killed training, and the runs that resume from what it left, each given back something else.
 
     Attributes:
-        looked: the comparison of the latest resumed run that was given back what helped.
+        best_comparison: that of the resumed run whose first difference is the latest.
         lacks: what differs from the killed run, and was not found to matter.
-        refuted: states that were given back, and changed nothing.
+        tried: what was given back, and how far the run agreed then.
     """
 
     best_comparison: ResumeComparison
@@ -163,18 +164,19 @@ class _ResumeTrial:
     def __init__(self, request: ResumeRequest, pool: RunPool, whole: Recorded, killed: Recorded) -> None:
         self.request, self.pool, self.whole, self.killed = request, pool, whole, killed
         self.last: int | None = None
+        self.given = Restoration(str(killed.run.path))
         self.runs: list[int] = []
         self.lacks: list[Lacks] = []
-        self.refuted: set[State] = set()
+        self.tried: dict[Restoration, ResumeComparison | None] = {}
 
     def trial(self, most: int | None) -> Trial:
         """Make the first resumed run and judge it; where it differs, find out with further runs what it lacks."""
         whole, seen = self.whole, self.killed.seen
         left = whole.steps - seen.last_save
         is_to_the_end = most is None and whole.is_whole
-        self.last = None if is_to_the_end else max(1, left if most is None else min(left, most)) - 1
-        given = Restoration(str(self.killed.run.path))
-        resumed = self._run(given)
+        compared = max(1, left if most is None else min(left, most))
+        self.last = None if is_to_the_end else whole.undone + compared - 1
+        resumed = self._run(self.given)
         run = resumed.run
         after = max(stop.step for stop in seen.stops)
         loaded = loaded_files(seen, resumed.seen)
@@ -182,7 +184,11 @@ class _ResumeTrial:
         trouble = self._why_not(run, trial)
         if trouble is not None:
             return replace(trial, error=trouble)
-        looked = compare_resumed(whole, self.killed, resumed, given)
+        looked = compare_resumed(whole, self.killed, resumed, self.given)
+        if looked is not None and looked.first is not None and looked.sides[0].start.row:
+            # What a resume lacks is what it lacks after the steps that are undone.
+            self.given = replace(self.given, undone=looked.sides[0].start.row)
+            looked = compare_resumed(whole, self.killed, self._run(self.given), self.given)
         if looked is None:
             # The resumed run ended without an error and trained nothing: to it, the training was over.
             trial = replace(trial, checkpoint=checkpoint_of(seen, *loaded_checkpoint(seen, resumed.seen)))
@@ -196,6 +202,7 @@ class _ResumeTrial:
             )
         trial = replace(
             trial,
+            loaded=loaded_files(seen, resumed.seen, start.row),
             saved_step=None if start.is_from_the_start else start.step,
             resumed_step=start.step,
             compared=min(one.rows for one in looked.sides),
@@ -258,108 +265,131 @@ class _ResumeTrial:
     # ---- what it lacks, by experiment
 
     def missing(self) -> list[Missing]:
-        """Return the missing states, the first cause first."""
-        causes: dict[State, Missing] = {}
+        """Return the missing states, the first cause first.
+
+        Whatever moves the first difference is given back with what did before. If no difference is left in the end,
+        all that cannot be left out is confirmed.
+        """
+        parts: list[_Part] = []
+        suspects: list[Missing] = []
         while (first := self.best_comparison.first) is not None:
-            suspects = suspected(*first, {one.a.rank: one for one in self.best_comparison.sides})
-            torn = (
-                [Missing("snapshot", _ASIDE, first[0].a.rank)]
-                if self.best_comparison.is_aside and first[1] == 0
-                else []
-            )
+            looked = self.best_comparison
+            suspects = suspected(*first, {one.a.rank: one for one in looked.sides})
+            torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if looked.is_aside and first[1] == 0 else []
             if {"position", "parameters"} & {one.state for one in suspects}:
                 # The older content of the checkpoint is right; its parameters were trained on while it was saved.
                 suspects = torn or suspects
-            confirmed = self._next(first, suspects)
-            suspects = [one for one in suspects if one.state not in self.refuted]
-            if not confirmed:
-                suspects = torn or suspects
-                # Report suspects only where no cause is confirmed: they may follow from a confirmed cause.
-                causes |= {} if causes else {one.state: one for one in suspects}
+            more = self._next(first, suspects, parts)
+            if not more:
+                # Generators that could be given back were already right at that moment: another cause moves them later.
+                suspects = torn or [
+                    one for one in suspects if one.state != "generators" or looked.to_give_back(first, one) is None
+                ]
                 break
-            causes |= {one.state: one for one in confirmed if one.state not in causes}
-        return list(causes.values())
+            parts += more
+        if self.best_comparison.first is None:
+            return [one.missing(is_confirmed=True) for one in self._needed(parts)]
+        # A state that moves the first difference within its step only is no finding.
+        return [one.missing() for one in parts if one.moves_to is not None] or suspects
 
-    def _next(self, first: First, said: Sequence[Missing]) -> list[Missing]:
-        """Return the states that explain the first difference, confirmed by runs; empty where none is."""
-        for suspect in said:
-            restored = self.best_comparison.to_give_back(first, suspect)
-            if restored is None:
+    def _next(self, first: First, suspects: Sequence[Missing], parts: Sequence[_Part]) -> list[_Part]:
+        """Return what moves the first difference if it is given back, too; empty where nothing does."""
+        for more in self._candidates(first, suspects):
+            looked = self._with([*parts, *more])
+            # Several states at once have to leave no difference.
+            if looked is None or position(looked.first) <= position(first) or (looked.first and len(more) > 1):
                 continue
-            if self._helps(restored, suspect.state, first):
-                # Generators restored the order, so it is drawn from them, whichever epoch it looked like.
-                return [replace(suspect, state="order" if suspect.state == "epoch" else suspect.state, confirmed=True)]
-            if suspect.state == "generators":
-                # The generators were already right at that moment: that they differ later has another cause.
-                self.refuted.add(suspect.state)
-        groups = states_by_likelihood(self.lacks, first[2].stream)
-        if self.best_comparison.sides[0].b_fetched:
-            # A loader's generators are given back at the moment when it draws, as above.
-            groups.pop("generators", None)
-        return self._narrowed(first, groups, said)
-
-    def _narrowed(self, first: First, groups: Mapping[State, list[Lacks]], said: Sequence[Missing]) -> list[Missing]:
-        """Test each state by itself, the likeliest first, and then all of them together."""
-        before = self.best_comparison
-        tries = list(groups.items())
-        # A buffer is of no use without its fill level.
-        tries += [("replay", held) for held in grouped_by_object(groups)]
-        # A group may hold what the script resumes with, such as the loaded checkpoint: test its values one by one.
-        tries += [
-            (state, [one]) for state, own in groups.items() if state in MULTI_VALUED and len(own) > 1 for one in own
-        ]
-        for state, group in tries:
-            if self._helps(self._with(group), state, first):
-                return [self._named(first, state, group, said, before)]
-        all_lacks = [one for group in groups.values() for one in group]
-        if len(groups) > 1 and self._helps(self._with(all_lacks), "all that differs", first):
-            # They help only together, so each of them is missing.
-            self.lacks = []
-            return [
-                Missing(state, differences_clause(group), group[0].rank, confirmed=True)
-                for state, group in groups.items()
-            ]
+            self.best_comparison = looked
+            self.lacks = [lack for lack in self.lacks if not any(lack in one.lacks for one in more)]
+            moves_to = looked.first[2].step if looked.first and looked.first[1] > first[1] else None
+            return [replace(one, moves_to=moves_to) for one in more]
         return []
 
-    def _named(
-        self, first: First, state: State, group: list[Lacks], said: Sequence[Missing], before: ResumeComparison
-    ) -> Missing:
-        """Return the missing state, with the values that matter: they are found by halving the group."""
-        best = self.best_comparison
-        while state in MULTI_VALUED and len(group) > 1:
-            for half in (group[: len(group) // 2], group[len(group) // 2 :]):
-                self.best_comparison = before
-                if self._helps(self._with(half), state, first, best):
-                    best, group = self.best_comparison, half
-                    break
-            else:
-                break
-        self.best_comparison = best
-        self.lacks = [one for one in self.lacks if one not in group]
+    def _candidates(self, first: First, suspects: Sequence[Missing]) -> Iterator[list[_Part]]:
+        """Yield what may be missing, the likeliest first: each state by itself, and then all of them together."""
+        looked = self.best_comparison
+        for suspect in suspects:
+            timed = looked.to_give_back(first, suspect)
+            if timed is not None:
+                # Generators restored the order, so it is drawn from them, whichever epoch it looked like.
+                state: State = "order" if suspect.state == "epoch" else suspect.state
+                yield [_Part(state, timed=timed, said=replace(suspect, state=state))]
+        groups = states_by_likelihood(self.lacks, first[2].stream)
+        if looked.sides[0].b_fetched:
+            # A loader's generators are given back at the moment when it draws, as above.
+            groups.pop("generators", None)
+        # A buffer is of no use without its fill level.
+        tries = [*groups.items(), *(("replay", held) for held in grouped_by_object(groups))]
+        # A group may hold what the script resumes with, such as the loaded checkpoint: test its values one by one.
+        multiple = (state for state, own in groups.items() if state in MULTI_VALUED and len(own) > 1)
+        tries += [(state, [one]) for state in multiple for one in groups[state]]
         # If the indices already say what is wrong with the data, the values given back say where that comes from.
-        by_data = next((one for one in said if one.state in ("epoch", "order", "position", "rank-state")), None)
-        if by_data is not None:
-            return replace(by_data, evidence=f"{by_data.evidence}; {differences_clause(group)}", confirmed=True)
-        return Missing(state, differences_clause(group), group[0].rank, confirmed=True)
+        said = next((one for one in suspects if one.state in ("epoch", "order", "position", "rank-state")), None)
+        yield from ([_Part(state, tuple(group), said=said)] for state, group in tries)
+        if len(groups) > 1:
+            yield [_Part(state, tuple(group)) for state, group in groups.items()]
 
-    def _with(self, lacks: Sequence[Lacks]) -> Restoration:
-        given = self.best_comparison.given
-        return replace(given, slots=tuple(dict.fromkeys((*given.slots, *(one.path for one in lacks)))))
+    def _needed(self, parts: Sequence[_Part]) -> list[_Part]:
+        """Leave out each part in turn, or half of its values; return those without which a difference is left."""
+        needed = list(parts)
+        for part in parts:
+            rest = [one for one in needed if one is not part]
+            needed = rest if rest and self._agrees(rest) else [*rest, self._halved(part, rest)]
+        return needed
 
-    def _helps(self, restored: Restoration, what: str, first: First, best: ResumeComparison | None = None) -> bool:
-        """Whether the run, given `restored`, agrees beyond `first` and as far as `best`; sets `best_comparison`."""
-        if len(self.runs) >= MOST_TRIES:
-            return False
-        resumed = self._run(restored, what)
-        self.runs.append(resumed.run.id)
-        looked = compare_resumed(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
-        if looked is None or looked.sides[0].start.step != self.best_comparison.sides[0].start.step:
-            return False
-        reached = position(looked.first)
-        if reached <= position(first) or (best is not None and reached < position(best.first)):
-            return False
-        self.best_comparison = looked
-        return True
+    def _halved(self, part: _Part, rest: Sequence[_Part]) -> _Part:
+        middle = len(part.lacks) // 2 if part.state in MULTI_VALUED else 0
+        for half in (part.lacks[:middle], part.lacks[middle:]) if middle else ():
+            if self._agrees([*rest, fewer := replace(part, lacks=half)]):
+                return self._halved(fewer, rest)
+        return part
+
+    def _agrees(self, parts: Sequence[_Part]) -> bool:
+        """Whether no difference is left where just these parts are given back."""
+        looked = self._with(parts)
+        return looked is not None and looked.first is None
+
+    def _with(self, parts: Sequence[_Part]) -> ResumeComparison | None:
+        """Compare a run that is given these parts back; None where it begins elsewhere, or ends before others do."""
+        timed = next((part.timed for part in parts if part.timed is not None), self.given)
+        restored = replace(timed, slots=tuple(sorted({lack.path for part in parts for lack in part.lacks})))
+        if restored not in self.tried and len(self.runs) < MOST_TRIES:
+            resumed = self._run(restored, listed([part.state for part in parts]))
+            self.runs.append(resumed.run.id)
+            looked = compare_resumed(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
+            best = self.best_comparison.sides[0]
+            if looked is not None and (
+                looked.sides[0].start.step != best.start.step or looked.sides[0].rows < best.rows
+            ):
+                looked = None
+            self.tried[restored] = looked
+        return self.tried.get(restored)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A state that is given back, by itself or with others.
+
+    Attributes:
+        state: the name of the state.
+        lacks: the values that are given back.
+        timed: where it is no values: generators or a place in an epoch, and when to give them back.
+        said: what the recordings say of it.
+        moves_to: the step of the first difference that is left, where it is a later one.
+    """
+
+    state: State
+    lacks: tuple[Lacks, ...] = ()
+    timed: Restoration | None = None
+    said: Missing | None = None
+    moves_to: int | None = None
+
+    def missing(self, is_confirmed: bool = False) -> Missing:
+        """Return the missing state, with what shows that it is missing."""
+        said = self.said or Missing(self.state, "", self.lacks[0].rank)
+        evidence = "; ".join(filter(None, (said.evidence, differences_clause(self.lacks) if self.lacks else "")))
+        moves_to = None if is_confirmed else self.moves_to
+        return replace(said, evidence=evidence, confirmed=is_confirmed, moves_to=moves_to)
 
 
 def _ended_too_early(trial: Trial, what: str, left: int) -> Trial:

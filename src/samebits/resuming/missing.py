@@ -120,7 +120,7 @@ def _shown(side: RankPair, row: int, stream: str, sides: Mapping[int, RankPair])
 
 
 def _parameters(side: RankPair) -> Shown:
-    begun, last = side.b.column(0, "init"), side.a.parameters_after(side.start.step)
+    begun, last = side.b.parameters_before(0), side.a.parameters_before(side.start.step)
     wrong = [name for name, digest in last.items() if name in begun and begun[name] != digest]
     which = f"{listed(wrong)} {'differs' if len(wrong) == 1 else 'differ'}" if wrong else "the parameters differ"
     return "parameters", f"{which} before the first resumed step, though {side.start.step} steps were saved"

@@ -27,14 +27,18 @@ MOST_TURNS = 64
 
 
 class RankTrack:
-    """The recording of one rank; complete if the rank's process ended by itself."""
+    """The recording of one rank from a row on; complete if the rank's process ended by itself."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.rank, self.steps, self.is_complete = recording.rank, recording.steps, recording.complete
-        self._recording = recording
+    def __init__(self, recording: Recording, first: int = 0) -> None:
+        self.rank, self.steps, self.is_complete = recording.rank, recording.steps - first, recording.complete
+        self._recording, self._first = recording, first
         # Arrays are cached: dictionaries of thousands of rows of a large model would fill the memory.
-        self.columns = lru_cache(maxsize=4096)(recording.columns)
-        self.parameters_after = lru_cache(maxsize=4096)(self._parameters_after)
+        self.columns = lru_cache(maxsize=4096)(lambda number: recording.columns(first + number))
+        self.parameters_before = lru_cache(maxsize=4096)(self._parameters_before)
+
+    def beginning_at(self, row: int) -> RankTrack:
+        """Return the track without the rows before one."""
+        return RankTrack(self._recording, row) if row else self
 
     def row(self, number: int) -> dict[str, Digests]:
         """Return the digests of each stream of one row."""
@@ -47,20 +51,19 @@ class RankTrack:
 
     def saved_at_end(self) -> Digests:
         """Return what was saved after the last step; empty if the run did not end by itself."""
-        is_there = self.is_complete and len(self._recording) > self.steps
+        is_there = self.is_complete and len(self._recording) > self._first + self.steps
         return self.row(self.steps).get("artifact", {}) if is_there else {}
 
-    def _parameters_after(self, done: int) -> Digests:
-        """Return the parameters after `done` steps, each as its last step left it: several optimizers step in turns.
+    def _parameters_before(self, row: int) -> Digests:
+        """Return the parameters before a row, each as its next step found it: several optimizers step in turns.
 
-        A parameter from an earlier step counts only if it is stepped again; a model whose training is over is left out.
+        What trains without an optimizer of torch's, and the end of a recording, have only what earlier rows left.
         """
-        later = [self.column(row, "param") for row in range(done, min(done + MOST_TURNS, self.steps))]
-        found = self.column(done - 1, "param")
-        for row in range(done - 2, max(-1, done - 1 - MOST_TURNS), -1):
-            own = self.column(row, "param")
-            found |= {name: own[name] for name in own if name not in found and any(name in one for one in later)}
-        return found
+        found: Digests = {}
+        for later in range(row, min(row + MOST_TURNS, self.steps)):
+            begun, stepped = self.column(later, "init"), self.column(later, "param")
+            found = {name: begun[name] for name in stepped if name in begun} | found
+        return found or self.column(row - 1, "param")
 
 
 def tracks_of(recordings: Iterable[Recording]) -> dict[int, RankTrack]:
@@ -75,7 +78,8 @@ class Start:
     """The step at which a resumed run starts.
 
     Attributes:
-        step: the step of the uninterrupted run with which the first resumed row is compared.
+        step: the step of the uninterrupted run with which the first row of the resumed run is compared.
+        row: that row; the rows before it were undone, as a step that only makes memory or buckets.
         is_from_the_start: the resumed run begins with the initial parameters.
         has_parameters: the resumed run begins with the parameters that the uninterrupted run had there.
         is_renamed: the parameters have other names, as where a resuming script calls its models in another order:
@@ -83,27 +87,32 @@ class Start:
     """
 
     step: int
+    row: int = 0
     is_from_the_start: bool = False
     has_parameters: bool = True
     is_renamed: bool = False
 
 
-def start_of(a: RankTrack, b: RankTrack, loaded: int | None, last: int) -> Start:
+def start_of(a: RankTrack, b: RankTrack, saved: int | None, last: int, loaded: int = 0) -> Start:
     """Find the step, at most `last`, at which the resumed run `b` starts: there `a`, uninterrupted, has its parameters.
 
-    `loaded`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none.
+    `saved`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none;
+    `loaded` is the number of rows before that load. A run that begins as at first, and goes on so, was not resumed.
     """
-    begun = b.column(0, "init")
-    if loaded is not None and _is_renamed(a.parameters_after(loaded), begun):
-        return Start(loaded, is_renamed=True)
-    steps = [done for done in range(1, min(last, a.steps) + 1) if _same(a.parameters_after(done), begun)]
-    if steps:
-        return Start(loaded if loaded in steps else steps[-1])
-    trained = a.parameters_after(min(MOST_TURNS, a.steps))
-    initial = {name: digest for name, digest in a.column(0, "init").items() if name in trained}
-    if _same(initial, begun):
+    row = loaded if loaded < b.steps and _same(a.parameters_before(0), b.parameters_before(0)) else 0
+    begun = b.parameters_before(row)
+    if saved is not None and _is_renamed(a.parameters_before(saved), begun):
+        return Start(saved, row, is_renamed=True)
+    steps = [step for step in range(min(last, a.steps) + 1) if _same(a.parameters_before(step), begun)]
+    if _same(a.parameters_before(row), begun) and (row or saved not in steps):
         return Start(0, is_from_the_start=True)
-    return Start(loaded if loaded is not None else 0, has_parameters=False)
+    if not steps:
+        return Start(saved or 0, row, has_parameters=False)
+    step = saved if saved in steps else steps[-1]
+    again = [one for one in range(row, min(row + MOST_TURNS, b.steps)) if _same(b.parameters_before(one), begun)]
+    # What begins once more was undone. With a learning rate of zero it only seems so: then the next step fits, too.
+    fits = (one for one in again if _same(a.parameters_before(step + 1), b.parameters_before(one + 1)))
+    return Start(step, next(fits, again[-1]))
 
 
 def _is_renamed(saved: Digests, begun: Digests) -> bool:

@@ -66,6 +66,7 @@ class Restoration:
         batch: number of that batch, from 0, among all that the process gets.
         names: the generators that are restored; empty for all.
         skip: how many batches to skip at that moment, instead of restoring generators.
+        undone: how many steps the resumed run takes that are undone before it continues.
     """
 
     folder: str
@@ -74,6 +75,7 @@ class Restoration:
     batch: int = 0
     names: tuple[str, ...] = ()
     skip: int = 0
+    undone: int = 0
 
 
 @dataclass(frozen=True)
