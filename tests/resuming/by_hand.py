@@ -45,10 +45,11 @@ def begun_after(step: int) -> dict[str, int]:
 
 def rows(first: int, last: int, change: Change = lambda row, columns: None) -> list[Row]:
     """Steps of the training as a process records them that begins with `first`; `change` spoils them by row."""
-    found = [row_of(step) for step in range(first, last)]
+    found = [row_of(step) | {"begun": {"fc.weight": digest("param", step - 1)}} for step in range(first, last)]
     found[0]["init"] = begun_after(first - 1)
     for number_, columns in enumerate(found):
         change(number_, columns)
+    found[0]["begun"] = found[0]["init"]
     return found
 
 

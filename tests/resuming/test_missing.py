@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from samebits.resuming.experiments import _ResumeTrial
+from samebits.resuming.experiments import _Part, _ResumeTrial
 from samebits.resuming.missing import (
     differences_clause,
     grouped_by_object,
@@ -90,12 +91,11 @@ def test_a_checkpoint_that_was_written_while_the_training_went_on(
 ) -> None:
     """Whatever differs first where it is loaded, and nothing that is given back explains it: the file is torn."""
 
-    def helps(_: _ResumeTrial, restored: object, what: str, *__: object) -> bool:
+    def nothing(_: _ResumeTrial, parts: Sequence[_Part]) -> None:
         # Its parameters are of later steps, so the data of these would fit them.
-        assert not (is_aside and what == "position")
-        return False
+        assert not (is_aside and parts[0].state == "position")
 
-    monkeypatch.setattr(_ResumeTrial, "_helps", helps)
+    monkeypatch.setattr(_ResumeTrial, "_with", nothing)
     data = fetched(SAVED, STEPS, {row: SAVED + row - 4 for row in range(STEPS)})
     looked = beside(side(tmp_path, change, b_fetched=data), is_aside=is_aside)
     missing = resumed_as(looked, tmp_path).missing()
@@ -110,7 +110,7 @@ def test_generators_that_changed_nothing_are_not_suspected(
     tmp_path: Path, is_tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where they stand follows from something else; they are where they could not be given back."""
-    monkeypatch.setattr(_ResumeTrial, "_helps", lambda *_: False)
+    monkeypatch.setattr(_ResumeTrial, "_with", lambda *_: None)
     if not is_tried:
         monkeypatch.setattr(ResumeComparison, "to_give_back", lambda *_: None)
     one = side(tmp_path, spoiled("loss", "rng"), a_fetched=fetched(0, STEPS), b_fetched=fetched(SAVED, STEPS))
@@ -128,11 +128,7 @@ def test_a_loaders_own_generator_is_no_epoch(tmp_path: Path, is_cured: bool, mon
         for name, own, came in (("wrong", change, {0: SAVED - 8}), ("right", lambda *_: None, {}))
     )
 
-    def helps(resumed: _ResumeTrial, *_: object) -> bool:
-        resumed.best_comparison = beside(right if is_cured else wrong)
-        return is_cured
-
-    monkeypatch.setattr(_ResumeTrial, "_helps", helps)
+    monkeypatch.setattr(_ResumeTrial, "_with", lambda *_: beside(right if is_cured else wrong))
     missing = resumed_as(beside(wrong), tmp_path).missing()
 
     assert [(one.state, one.confirmed) for one in missing] == [("order", True) if is_cured else ("epoch", False)]
@@ -144,8 +140,8 @@ def test_networks_that_are_trained_in_turns(tmp_path: Path) -> None:
     def turns(folder: str, first: int, other: int = 0) -> Any:
         found = rows(first, STEPS)
         for step, row in enumerate(found, first):
-            row["param"] = {("g.weight", "d.weight")[step % 2]: digest(step)}
-        found[0]["init"] = {f"{name}.weight": digest(first - 1 - age) + other * age for age, name in enumerate("dg")}
+            name = ("g.weight", "d.weight")[step % 2]
+            row["begun"], row["param"] = {name: digest(step - 2) + other * (step == first)}, {name: digest(step)}
         return track(tmp_path / folder, found)
 
     whole = turns("a", 0)
@@ -213,7 +209,7 @@ def test_models_that_are_called_in_another_order(tmp_path: Path) -> None:
     """Their parameters are called otherwise then; they are known by their bits, and nothing differs."""
 
     def change(row: int, columns: Row) -> None:
-        for stream in ("init", "grad", "param"):
+        for stream in ("init", "begun", "grad", "param"):
             if stream in columns:
                 columns[stream] = {f"Net0.{name}": one for name, one in columns[stream].items() if name == "fc.weight"}
         columns["optimizer"] = {f"Net0.{n}" if n[0] == "f" else n: one for n, one in columns["optimizer"].items()}
@@ -231,7 +227,7 @@ def test_models_of_which_fewer_were_made_before(tmp_path: Path) -> None:
     def called(before: str, after: str, change_at: int) -> Change:
         def change(row: int, columns: Row) -> None:
             prefix = before if row < change_at else after
-            for stream in {"init", "grad", "param", "optimizer"} & columns.keys():
+            for stream in {"init", "begun", "grad", "param", "optimizer"} & columns.keys():
                 own = columns[stream]
                 columns[stream] = {f"{prefix}{name}" if name[0] == "f" else name: one for name, one in own.items()}
 

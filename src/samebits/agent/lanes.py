@@ -193,7 +193,7 @@ class Lane:
             self.log.add("init", self.optimizers.named(held)[1])
             named += self.optimizers.without_module(held)
         named += self._last_leaves()
-        self._add_found(named)
+        self._add_begun(named)
         self.log.add("grad", gradients(named))
         self.log.add("param", named)
         self._row_ended(self, "backward")
@@ -209,7 +209,7 @@ class Lane:
         self.log.add("grad", [(f"{prefix}{name}", unwrapped(g)) for (name, _), g in pairs if g is not None])
         self._note_leaves([(name, tensor) for name, tensor in named if tensor.is_leaf and name_of(tensor) is None])
         if act is Act.CUT:
-            self._add_found(named)
+            self._add_begun(named)
             self.log.add("param", named)
             self._row_ended(self, "backward")
 
@@ -249,9 +249,9 @@ class Lane:
         act = self.machine(Event.STEP_BEGINS, has_closure or not self._only_initializes_state(optimizer))
         # A closure will call the model, which names the parameters, and backward: gradients of now are from before.
         if act is Act.KEEP and not has_closure:
-            self._add_found(self._note_before(optimizer))
+            self._add_begun(self._note_before(optimizer))
         elif act is Act.KEEP and (held := self.optimizers.meet(optimizer)).has_stepped:
-            self._add_found(self.optimizers.named(held)[0])
+            self._add_begun(self.optimizers.named(held)[0])
 
     def _only_initializes_state(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether a step only makes state to load into, as `torch.distributed.checkpoint` does with rates of zero."""
@@ -261,10 +261,10 @@ class Lane:
         grads = (tensor.grad for group in groups for tensor in group["params"])
         return all(gradient is None or not bool(gradient.any()) for gradient in grads)
 
-    def _add_found(self, named: Sequence[Named]) -> None:
-        """Add the parameters that a step finds, where checkpoints are watched: they show whether others were undone."""
+    def _add_begun(self, named: Sequence[Named]) -> None:
+        """Add the parameters that a step begins with, if checkpoints are watched: steps before may have been undone."""
         if self.log.spec.resume is not None:
-            self.log.add("init", named)
+            self.log.add("begun", named)
 
     def _note_before(self, optimizer: torch.optim.Optimizer) -> list[Named]:
         named, fresh = self.optimizers.named(self.optimizers.meet(optimizer))

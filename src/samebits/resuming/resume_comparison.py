@@ -11,12 +11,12 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import saved_values_agree
 from samebits.resuming.missing import wrong_generators
 from samebits.resuming.tracks import (
-    MOST_TURNS,
     First,
     RankPair,
     RankTrack,
     Start,
     earliest_difference,
+    same_parameters,
     start_of,
     tracks_of,
 )
@@ -56,8 +56,8 @@ class Recorded:
     def undone(self) -> int:
         """How many steps came before the parameters were the initial ones for the last time, before the first save."""
         track = self.tracks[min(self.tracks)]
-        rows = range(min(MOST_TURNS, *self.seen.steps_saved[:1], track.steps))
-        return max((row for row in rows if track.parameters_before(row) == track.parameters_before(0)), default=0)
+        begun, rows = track.parameters_before, range(min([track.steps, *self.seen.steps_saved]))
+        return max((row for row in rows if same_parameters(begun(row), begun(0))), default=0)
 
     @property
     def is_whole(self) -> bool:

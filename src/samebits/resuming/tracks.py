@@ -57,13 +57,16 @@ class RankTrack:
     def _parameters_before(self, row: int) -> Digests:
         """Return the parameters before a row, each as its next step found it: several optimizers step in turns.
 
-        What trains without an optimizer of torch's, and the end of a recording, have only what earlier rows left.
+        A model that is trained only later is left out. Of steps in CUDA graphs, and after the last step, it is only
+        known what earlier steps left.
         """
-        found: Digests = {}
-        for later in range(row, min(row + MOST_TURNS, self.steps)):
-            begun, stepped = self.column(later, "init"), self.column(later, "param")
-            found = {name: begun[name] for name in stepped if name in begun} | found
-        return found or self.column(row - 1, "param")
+        begun = self.column(row, "init") | self.column(row, "begun")
+        before = (self.column(earlier, "param") for earlier in range(max(0, row - MOST_TURNS), row))
+        known = {name for one in before for name in one}
+        for later in range(row + 1, min(row + MOST_TURNS, self.steps)):
+            own = self.column(later, "begun")
+            begun = {name: own[name] for name in own if row == 0 or name in known} | begun
+        return begun or self.column(row - 1, "param")
 
 
 def tracks_of(recordings: Iterable[Recording]) -> dict[int, RankTrack]:
@@ -99,19 +102,19 @@ def start_of(a: RankTrack, b: RankTrack, saved: int | None, last: int, loaded: i
     `saved`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none;
     `loaded` is the number of rows before that load. A run that begins as at first, and goes on so, was not resumed.
     """
-    row = loaded if loaded < b.steps and _same(a.parameters_before(0), b.parameters_before(0)) else 0
+    row = loaded if loaded < b.steps and same_parameters(a.parameters_before(0), b.parameters_before(0)) else 0
     begun = b.parameters_before(row)
     if saved is not None and _is_renamed(a.parameters_before(saved), begun):
         return Start(saved, row, is_renamed=True)
-    steps = [step for step in range(min(last, a.steps) + 1) if _same(a.parameters_before(step), begun)]
-    if _same(a.parameters_before(row), begun) and (row or saved not in steps):
+    steps = [step for step in range(min(last, a.steps) + 1) if same_parameters(a.parameters_before(step), begun)]
+    if same_parameters(a.parameters_before(row), begun) and (row or saved not in steps):
         return Start(0, is_from_the_start=True)
     if not steps:
         return Start(saved or 0, row, has_parameters=False)
     step = saved if saved in steps else steps[-1]
-    again = [one for one in range(row, min(row + MOST_TURNS, b.steps)) if _same(b.parameters_before(one), begun)]
+    again = [one for one in range(row, b.steps) if same_parameters(b.parameters_before(one), begun)]
     # What begins once more was undone. With a learning rate of zero it only seems so: then the next step fits, too.
-    fits = (one for one in again if _same(a.parameters_before(step + 1), b.parameters_before(one + 1)))
+    fits = (one for one in again if same_parameters(a.parameters_before(step + 1), b.parameters_before(one + 1)))
     return Start(step, next(fits, again[-1]))
 
 
@@ -148,7 +151,8 @@ def _end_of(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _same(a: Digests, b: Digests) -> bool:
+def same_parameters(a: Digests, b: Digests) -> bool:
+    """Whether all parameters that both have are the same, and there are any."""
     common = a.keys() & b.keys()
     return bool(common) and all(a[name] == b[name] for name in common)
 

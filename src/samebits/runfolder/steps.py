@@ -36,7 +36,7 @@ from samebits.runfolder.reading import parse_json, read_bytes, safe_path
 
 SCHEMA = 2
 # The streams by which two runs are compared, in the order in which one follows from another. The other streams only
-# explain: the state of generators, losses as numbers, and saved values that are no tensors.
+# explain: the state of generators, losses as numbers, saved values that are no tensors, and parameters before a step.
 Stream = Literal["init", "batch", "output", "loss", "grad", "param", "buffer", "optimizer", "artifact", "end"]
 COMPARED: tuple[Stream, ...] = get_args(Stream)
 
@@ -74,6 +74,7 @@ KINDS_OF_STREAMS = {
     "buffer": StreamKind("the buffers", "buffers", is_trained=True, is_of_models=True),
     "end": StreamKind("the final state of the models", "the final state", is_trained=True),
     "saved": StreamKind(),
+    "begun": StreamKind(),
 }
 STREAMS = tuple(KINDS_OF_STREAMS)
 TRAINED: tuple[Stream, ...] = tuple(stream for stream in COMPARED if KINDS_OF_STREAMS[stream].is_trained)
