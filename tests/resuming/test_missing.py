@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from samebits.resuming.missing import (
     suspected,
 )
 from samebits.resuming.resume_comparison import Recorded, ResumeComparison
-from samebits.resuming.tracks import RankPair, earliest_difference, start_of
+from samebits.resuming.tracks import RankPair, RankTrack, Start, earliest_difference, start_of
 from samebits.resuming.verdict import Missing, SavedCheckpoint
 from samebits.runfolder.notes import BatchFetched, Lacks
 from samebits.runfolder.spec import Restoration
@@ -148,6 +149,115 @@ def test_networks_that_are_trained_in_turns(tmp_path: Path) -> None:
 
     assert start_of(whole, turns("b", SAVED), SAVED, SAVED + 3).has_parameters
     assert not start_of(whole, turns("c", SAVED, other=1), SAVED, SAVED + 3).has_parameters
+
+
+def primed(folder: Path, came: Sequence[int], begun: Sequence[int]) -> RankTrack:
+    """Rows of these steps, each with the parameters that one of the steps left: -1 stands for the initial ones."""
+    found = [row_of(step) for step in came]
+    for row, step in zip(found, begun, strict=True):
+        row["init"] = row["begun"] = {"fc.weight": digest("param", step)}
+    return track(folder, found)
+
+
+@pytest.mark.parametrize(
+    ("began", "loaded", "expected"),
+    [
+        ([11, 12, 13], 0, (12, 0)),
+        ([11, 11, 12], 0, (12, 1)),  # undone once it was loaded
+        ([11, 99, 98, 11, 12], 0, (12, 3)),
+        ([11, 11, 77], 0, (12, 1)),  # and wrong after that
+        ([-1, 11, 12], 1, (12, 1)),  # undone by what is loaded
+        ([-1, -1, 11, 11, 12], 2, (12, 3)),
+        ([77, 11, 12], 0, (12, None)),
+        ([-1, 77, 78], 1, (12, None)),
+        ([-1, 0, 1], 0, (0, 0)),
+        ([-1, 0, 1, 11], 3, (12, 3)),
+        ([-1, 0, 1, 2], 3, (0, 0)),  # what is loaded later in the training is no resume
+    ],
+)
+def test_steps_that_were_undone_are_no_steps(
+    tmp_path: Path, began: list[int], loaded: int, expected: tuple[int, int | None]
+) -> None:
+    """Rows that begin once more with the parameters of the save: the last of them is its step."""
+    a = track(tmp_path / "a", rows(0, STEPS))
+    start = start_of(a, primed(tmp_path / "b", [0] * len(began), began), SAVED, SAVED + 3, loaded)
+
+    assert (start.step, start.row if start.has_parameters else None) == expected
+    assert start.is_from_the_start == (expected[0] == 0)
+
+
+def test_a_step_that_changes_nothing_is_not_undone(tmp_path: Path) -> None:
+    """With a learning rate of zero, the next step begins with the same parameters, in both runs."""
+    still = [*range(-1, 11), 11, 11, *range(13, STEPS - 1)]
+    a = primed(tmp_path / "a", range(STEPS), still)
+    b = primed(tmp_path / "b", range(SAVED, STEPS), still[SAVED:])
+
+    assert start_of(a, b, SAVED, SAVED + 3) == Start(SAVED)
+
+
+def test_what_begins_as_at_first_was_not_resumed(tmp_path: Path) -> None:
+    """Where a rate warms up from zero, another step fits too, and is that of the save only if that was loaded."""
+    warming = [-1, -1, *range(1, STEPS - 1)]
+    a = primed(tmp_path / "a", range(STEPS), warming)
+    b = primed(tmp_path / "b", range(STEPS), warming)
+    c = primed(tmp_path / "c", range(1, STEPS), warming[1:])
+
+    assert start_of(a, b, None, 8) == Start(0, is_from_the_start=True)
+    assert start_of(a, b, 5, 8) == Start(0, is_from_the_start=True)
+    assert start_of(a, c, 1, 8) == Start(1)
+
+
+def given_back(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, cures: Sequence[set[str]], known: Sequence[Lacks], steps: int = 4
+) -> list[Missing]:
+    """What is missing where all that is in one of `cures` has to be given back; each value moves the difference."""
+    whole = side(folder / "whole", lambda *_: None)
+
+    def after(number: int) -> ResumeComparison:
+        def change(row: int, columns: Row) -> None:
+            if row >= number * steps:
+                spoiled("loss")(row, columns)
+
+        return replace(beside(side(folder / f"after{number}", change)), lacks=list(known))
+
+    found = [after(number) for number in range(2 + max(map(len, cures)))]
+
+    def compared(_: _ResumeTrial, parts: Sequence[_Part]) -> ResumeComparison:
+        paths = {lack.path for part in parts for lack in part.lacks}
+        if any(cure <= paths for cure in cures):
+            return beside(whole)
+        return found[len(paths & cures[0])]
+
+    monkeypatch.setattr(_ResumeTrial, "_with", compared)
+    resumed = resumed_as(found[0], folder)
+    resumed.lacks = list(known)
+    return resumed.missing()
+
+
+def test_confirmed_is_what_leaves_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the values of a state, those that matter; what only moves the difference is suspected, and says where to."""
+    known = [lacks(name, "counter", "1", "0") for name in ("a", "b", "c")]
+    (one,) = given_back(monkeypatch, tmp_path / "1", [{"b"}], known)
+    (part,) = given_back(monkeypatch, tmp_path / "2", [{"b", "x"}], known)
+    none = given_back(monkeypatch, tmp_path / "3", [{"b", "x"}], known, steps=0)
+
+    assert (one.state, one.evidence, one.confirmed) == (
+        "counter",
+        "b is 0 in the first resumed step, but was 1 when it saved",
+        True,
+    )
+    assert (part.state, part.confirmed, part.moves_to) == ("counter", False, SAVED + 4)
+    assert none == []
+
+
+def test_several_missing_states_are_given_back_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each is left out in turn: one without which no difference is left either is not missing."""
+    known = [lacks("m.running", "buffers"), lacks("hidden", "carried"), lacks("s.scale", "scaler")]
+    two = given_back(monkeypatch, tmp_path / "2", [{"m.running", "s.scale"}], known)
+    one = given_back(monkeypatch, tmp_path / "1", [{"m.running", "hidden"}, {"hidden"}], known)
+
+    assert [(missing.state, missing.confirmed) for missing in two] == [("buffers", True), ("scaler", True)]
+    assert [missing.state for missing in one] == ["carried"]
 
 
 def test_what_is_saved_once_at_the_end_counts(tmp_path: Path) -> None:
