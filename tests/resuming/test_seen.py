@@ -27,14 +27,15 @@ def test_a_file_is_known_after_it_was_moved() -> None:
 
 
 def test_of_several_files_the_newest_says_how_far_it_was() -> None:
-    """What is loaded later in the training, or was saved before its first step, is no resume."""
+    """Of those that are loaded first; what was saved before the first step is none. `start_of` leaves out late ones."""
     killed = TrainingNotes(saves=(saved("/data", 0, "1"), saved("/best", 5, "1"), saved("/last", 10, "1")))
     best, last = (Loaded(path, 0, "torch.load") for path in ("/best", "/last"))
     late, data = Loaded("/last", 3, "torch.load"), Loaded("/data", 0, "torch.load")
 
     assert loaded_checkpoint(killed, TrainingNotes(loads=(last, best))) == (killed.saves[2], last)
-    assert loaded_checkpoint(killed, TrainingNotes(loads=(late, data))) == (None, data)
-    assert loaded_checkpoint(killed, TrainingNotes(loads=(late,))) == (None, None)
+    assert loaded_checkpoint(killed, TrainingNotes(loads=(best, late))) == (killed.saves[1], best)
+    assert loaded_checkpoint(killed, TrainingNotes(loads=(data, late))) == (killed.saves[2], late)
+    assert loaded_checkpoint(killed, TrainingNotes(loads=(data,))) == (None, data)
 
 
 def test_where_in_its_epoch_something_was_saved() -> None:

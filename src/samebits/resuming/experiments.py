@@ -175,7 +175,9 @@ class _ResumeTrial:
         left = whole.steps - seen.last_save
         is_to_the_end = most is None and whole.is_whole
         compared = max(1, left if most is None else min(left, most))
-        self.last = None if is_to_the_end else whole.undone + compared - 1
+        self.last = (
+            None if is_to_the_end else next(iter(whole.tracks.values())).undone(seen.steps_saved[0]) + compared - 1
+        )
         resumed = self._run(self.given)
         run = resumed.run
         after = max(stop.step for stop in seen.stops)
@@ -202,7 +204,7 @@ class _ResumeTrial:
             )
         trial = replace(
             trial,
-            loaded=loaded_files(seen, resumed.seen, start.row),
+            loaded=trial.loaded if looked.is_loaded else (),
             saved_step=None if start.is_from_the_start else start.step,
             resumed_step=start.step,
             compared=min(one.rows for one in looked.sides),
@@ -276,15 +278,13 @@ class _ResumeTrial:
             looked = self.best_comparison
             suspects = suspected(*first, {one.a.rank: one for one in looked.sides})
             torn = [Missing("snapshot", _ASIDE, first[0].a.rank)] if looked.is_aside and first[1] == 0 else []
-            if {"position", "parameters"} & {one.state for one in suspects}:
-                # The older content of the checkpoint is right; its parameters were trained on while it was saved.
-                suspects = torn or suspects
-            more = self._next(first, suspects, parts)
+            # The older content of the checkpoint is right; its parameters were trained on while it was saved.
+            is_torn = torn and any(one.state in ("position", "parameters") for one in suspects)
+            more = self._next(first, torn if is_torn else suspects, parts)
             if not more:
                 # Generators that could be given back were already right at that moment: another cause moves them later.
-                suspects = torn or [
-                    one for one in suspects if one.state != "generators" or looked.to_give_back(first, one) is None
-                ]
+                tried = (one.state == "generators" and looked.to_give_back(first, one) is not None for one in suspects)
+                suspects = torn or [one for one, is_tried in zip(suspects, tried, strict=True) if not is_tried]
                 break
             parts += more
         if self.best_comparison.first is None:
@@ -358,11 +358,9 @@ class _ResumeTrial:
             self.runs.append(resumed.run.id)
             looked = compare_resumed(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
             best = self.best_comparison.sides[0]
-            if looked is not None and (
-                looked.sides[0].start.step != best.start.step or looked.sides[0].rows < best.rows
-            ):
-                looked = None
-            self.tried[restored] = looked
+            one = best if looked is None else looked.sides[0]
+            is_like = one.start.step == best.start.step and one.rows >= best.rows
+            self.tried[restored] = looked if is_like else None
         return self.tried.get(restored)
 
 
@@ -371,7 +369,6 @@ class _Part:
     """A state that is given back, by itself or with others.
 
     Attributes:
-        state: the name of the state.
         lacks: the values that are given back.
         timed: where it is no values: generators or a place in an epoch, and when to give them back.
         said: what the recordings say of it.
@@ -388,8 +385,9 @@ class _Part:
         """Return the missing state, with what shows that it is missing."""
         said = self.said or Missing(self.state, "", self.lacks[0].rank)
         evidence = "; ".join(filter(None, (said.evidence, differences_clause(self.lacks) if self.lacks else "")))
-        moves_to = None if is_confirmed else self.moves_to
-        return replace(said, evidence=evidence, confirmed=is_confirmed, moves_to=moves_to)
+        return replace(
+            said, evidence=evidence, confirmed=is_confirmed, moves_to=None if is_confirmed else self.moves_to
+        )
 
 
 def _ended_too_early(trial: Trial, what: str, left: int) -> Trial:

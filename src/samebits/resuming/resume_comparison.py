@@ -10,20 +10,10 @@ from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import saved_values_agree
 from samebits.resuming.missing import wrong_generators
-from samebits.resuming.tracks import (
-    First,
-    RankPair,
-    RankTrack,
-    Start,
-    earliest_difference,
-    same_parameters,
-    start_of,
-    tracks_of,
-)
+from samebits.resuming.tracks import First, RankPair, RankTrack, Start, earliest_difference, start_of, tracks_of
 from samebits.resuming.training_notes import (
     DECLARED_SAVE,
     TrainingNotes,
-    first_load,
     loaded_checkpoint,
     read_lacks,
     read_training_notes,
@@ -51,13 +41,6 @@ class Recorded:
     def steps(self) -> int:
         """The number of steps that every rank took."""
         return min(track.steps for track in self.tracks.values())
-
-    @property
-    def undone(self) -> int:
-        """How many steps came before the parameters were the initial ones for the last time, before the first save."""
-        track = self.tracks[min(self.tracks)]
-        begun, rows = track.parameters_before, range(min([track.steps, *self.seen.steps_saved]))
-        return max((row for row in rows if same_parameters(begun(row), begun(0))), default=0)
 
     @property
     def is_whole(self) -> bool:
@@ -127,8 +110,8 @@ def compare_resumed(
     if not resumed.tracks:
         return None
     stopped = killed.seen
-    late = first_load(stopped, resumed.seen)
-    saved, loaded = loaded_checkpoint(stopped, resumed.seen, late)
+    saved, loaded = loaded_checkpoint(stopped, resumed.seen)
+    late = 0 if loaded is None else loaded.steps
     is_known = loaded is not None or any(save.what == DECLARED_SAVE for save in stopped.saves)
     done = saved.steps if saved is not None else (stopped.last_save or None) if is_known else None
     agreement = saved_values_agree(*(one.run.folder.recordings() for one in (whole, killed)))
@@ -140,7 +123,7 @@ def compare_resumed(
         # Batches of steps that were undone get negative numbers of steps.
         b_fetched = [replace(one, step=one.step - start.row) for one in resumed.seen.of_rank(rank)]
         fetched = whole.seen.of_rank(rank), b_fetched
-        side = RankPair(a, b.beginning_at(start.row), start, stopped.counts_at(start.step), *fetched, steady)
+        side = RankPair(a, RankTrack(b.recording, start.row), start, stopped.counts_at(start.step), *fetched, steady)
         if done is not None and done != start.step and not start.is_from_the_start and side.has_other_data:
             # The parameters come from one file, the rest from another, newer one: the data decide the step.
             alternative = Start(done, start.row, has_parameters=False)
@@ -149,7 +132,7 @@ def compare_resumed(
         sides.append(side)
     if sides[0].start.row < late:
         # It was loaded later in the training, and not to resume.
-        saved, loaded = loaded_checkpoint(stopped, resumed.seen)
+        saved = loaded = None
     if saved is None or saved.steps != sides[0].start.step:
         saved = next((one for one in reversed(stopped.saves) if one.steps == sides[0].start.step), saved)
     is_aside, lacks = saved is not None and saved.is_aside, read_lacks(resumed.run.path)

@@ -31,14 +31,15 @@ class RankTrack:
 
     def __init__(self, recording: Recording, first: int = 0) -> None:
         self.rank, self.steps, self.is_complete = recording.rank, recording.steps - first, recording.complete
-        self._recording, self._first = recording, first
+        self.recording, self._first = recording, first
         # Arrays are cached: dictionaries of thousands of rows of a large model would fill the memory.
         self.columns = lru_cache(maxsize=4096)(lambda number: recording.columns(first + number))
         self.parameters_before = lru_cache(maxsize=4096)(self._parameters_before)
 
-    def beginning_at(self, row: int) -> RankTrack:
-        """Return the track without the rows before one."""
-        return RankTrack(self._recording, row) if row else self
+    def undone(self, until: int) -> int:
+        """Return the last of the first rows that begins with the initial parameters: those before it were undone."""
+        begun = self.parameters_before
+        return max((row for row in range(min(until, self.steps)) if _same(begun(row), begun(0))), default=0)
 
     def row(self, number: int) -> dict[str, Digests]:
         """Return the digests of each stream of one row."""
@@ -51,7 +52,7 @@ class RankTrack:
 
     def saved_at_end(self) -> Digests:
         """Return what was saved after the last step; empty if the run did not end by itself."""
-        is_there = self.is_complete and len(self._recording) > self._first + self.steps
+        is_there = self.is_complete and len(self.recording) > self._first + self.steps
         return self.row(self.steps).get("artifact", {}) if is_there else {}
 
     def _parameters_before(self, row: int) -> Digests:
@@ -102,19 +103,19 @@ def start_of(a: RankTrack, b: RankTrack, saved: int | None, last: int, loaded: i
     `saved`, the number of steps done when the loaded checkpoint was saved, decides where several steps fit, or none;
     `loaded` is the number of rows before that load. A run that begins as at first, and goes on so, was not resumed.
     """
-    row = loaded if loaded < b.steps and same_parameters(a.parameters_before(0), b.parameters_before(0)) else 0
+    row = loaded if loaded < b.steps and _same(a.parameters_before(0), b.parameters_before(0)) else 0
     begun = b.parameters_before(row)
     if saved is not None and _is_renamed(a.parameters_before(saved), begun):
         return Start(saved, row, is_renamed=True)
-    steps = [step for step in range(min(last, a.steps) + 1) if same_parameters(a.parameters_before(step), begun)]
-    if same_parameters(a.parameters_before(row), begun) and (row or saved not in steps):
+    steps = [step for step in range(min(last, a.steps) + 1) if _same(a.parameters_before(step), begun)]
+    if _same(a.parameters_before(row), begun) and (row or saved not in steps):
         return Start(0, is_from_the_start=True)
     if not steps:
         return Start(saved or 0, row, has_parameters=False)
     step = saved if saved in steps else steps[-1]
-    again = [one for one in range(row, b.steps) if same_parameters(b.parameters_before(one), begun)]
+    again = [one for one in range(row, b.steps) if _same(b.parameters_before(one), begun)]
     # What begins once more was undone. With a learning rate of zero it only seems so: then the next step fits, too.
-    fits = (one for one in again if same_parameters(a.parameters_before(step + 1), b.parameters_before(one + 1)))
+    fits = (one for one in again if _same(a.parameters_before(step + 1), b.parameters_before(one + 1)))
     return Start(step, next(fits, again[-1]))
 
 
@@ -151,7 +152,7 @@ def _end_of(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def same_parameters(a: Digests, b: Digests) -> bool:
+def _same(a: Digests, b: Digests) -> bool:
     """Whether all parameters that both have are the same, and there are any."""
     common = a.keys() & b.keys()
     return bool(common) and all(a[name] == b[name] for name in common)

@@ -127,33 +127,26 @@ def _with_loaders_renumbered(fetched: Sequence[BatchFetched]) -> Iterator[BatchF
         yield replace(batch, loader=loader, epoch=epoch)
 
 
-def first_load(killed: TrainingNotes, resumed: TrainingNotes) -> int:
-    """Return how many steps the resumed run took before it loaded what the killed one had saved; 0 if it never did."""
-    return min((load.steps for load in resumed.loads if _saved_as(killed.saves, load) is not None), default=0)
-
-
-def loaded_checkpoint(
-    killed: TrainingNotes, resumed: TrainingNotes, until: int = 0
-) -> tuple[Saved | None, Loaded | None]:
+def loaded_checkpoint(killed: TrainingNotes, resumed: TrainingNotes) -> tuple[Saved | None, Loaded | None]:
     """Return the checkpoint that the resumed run starts from: its save in the killed run, and its load.
 
     A file is recognized by its time, as it may have been moved or copied meanwhile, and else by its path.
     """
-    pairs = _loaded(killed, resumed, until)
+    pairs = _loaded_first(killed, resumed)
     # The newest of several files says how far the training had come.
     unmatched = [load for load in resumed.loads if load.steps == 0 and is_of_training(load)]
     return max(pairs, key=lambda pair: pair[0].steps) if pairs else (None, unmatched[-1] if unmatched else None)
 
 
-def loaded_files(killed: TrainingNotes, resumed: TrainingNotes, until: int = 0) -> tuple[tuple[str, int], ...]:
-    """Return the files that the resumed run started from, with how many steps were done when each was saved."""
-    return tuple(dict.fromkeys((Path(load.path).name, save.steps) for save, load in _loaded(killed, resumed, until)))
+def loaded_files(killed: TrainingNotes, resumed: TrainingNotes) -> tuple[tuple[str, int], ...]:
+    """Return the files that the resumed run starts from, with how many steps were done when each was saved."""
+    return tuple(dict.fromkeys((Path(load.path).name, save.steps) for save, load in _loaded_first(killed, resumed)))
 
 
-def _loaded(killed: TrainingNotes, resumed: TrainingNotes, until: int) -> list[tuple[Saved, Loaded]]:
-    """Return the loads before more than `until` steps of the resumed run, each with the save that made the file."""
-    before = (load for load in resumed.loads if load.steps <= until)
-    return [(save, load) for load in before if (save := _saved_as(killed.saves, load)) is not None]
+def _loaded_first(killed: TrainingNotes, resumed: TrainingNotes) -> list[tuple[Saved, Loaded]]:
+    """Return the loads before the same step as the first one, each with the save that made the file."""
+    pairs = [(save, load) for load in resumed.loads if (save := _saved_as(killed.saves, load)) is not None]
+    return [(save, load) for save, load in pairs if load.steps == min(first.steps for _, first in pairs)]
 
 
 def _saved_as(saves: Sequence[Saved], load: Loaded) -> Saved | None:
