@@ -4,6 +4,7 @@ import pickle
 import random
 from collections import deque, namedtuple
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import samebits
 from samebits.agent import kept_state
 from samebits.agent.kept_state import StateRestorer, as_plain, read, write
 from samebits.agent.slots import MOST_DATA_BYTES, Slot, slots_of
@@ -148,6 +150,27 @@ def test_what_a_program_holds_is_found_and_put(monkeypatch: pytest.MonkeyPatch) 
         put(new)
     assert (trainer.best, list(trainer.memory), trainer.hidden.tolist()) == (2.0, [7], [1.0, 1.0])
     assert tick() == 5
+
+
+class Slotted:
+    """Holds what Python code put into a slot."""
+
+    __slots__ = ("level",)
+
+
+def test_only_what_a_program_put_there_is_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot of a class is; members of objects in C, and the inside of samebits' own objects, are not."""
+    slotted = Slotted()
+    slotted.level = 3  # type: ignore[attr-defined]
+    loader = samebits.data.DataLoader([1, 2, 3], seed=0)
+    recorder: Any = SimpleNamespace(lane=SimpleNamespace(optimizers=SimpleNamespace(all=list)))
+    main = SimpleNamespace(
+        slotted=slotted, called=partial(print, 3), loader=loader, held=SimpleNamespace(loader=loader)
+    )
+    monkeypatch.setitem(kept_state.sys.modules, "__main__", main)
+    slots = slots_of(recorder, None)
+
+    assert [path for path in slots if path.startswith(("slotted", "called", "loader", "held"))] == ["slotted.level"]
 
 
 def test_every_network_that_is_trained_has_parameters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
         | {"not-resumed": None, "rank-state": 10, "epoch": 10},
     ),
     "agent.py": (7, {"replay": 7, "carried": 7, "counter": 8, "averaged": 7}),
+    # Three steps come first that are undone.
+    "primed.py": (8, {"not-resumed": None, "generators": 8, "optimizer": 8, "counter": 8}),
 }
 # What cannot be given back: a batch that was skipped, an order drawn before, what belongs to another rank or epoch.
 SUSPECTED = frozenset(("not-resumed", "order", "position", "look-ahead", "rank-state", "epoch"))
@@ -80,6 +82,24 @@ def test_the_right_twin_is_the_same(tmp_path: Path, script: str) -> None:
     first = found["first"]
     assert (found["verdict"], first["missing"], first["resumed_step"]) == ("same", [], SCRIPTS[script][0])
     assert sum(run["steps"] for run in found["runs"]) <= 3.5 * found["steps"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["primed.py --after", "primed.py --never", "checked.py"])
+def test_what_does_not_count_before_a_resume(tmp_path: Path, script: str) -> None:
+    """Steps that are undone, before the load or after it; a validation of fresh weights; a rate that warms up."""
+    found = answer(tmp_path, *script.split())
+
+    assert (found["verdict"], found["first"]["missing"]) == ("same", [])
+    assert found["first"]["checkpoint"]["loaded_at"]
+
+
+@pytest.mark.slow
+def test_a_script_that_warms_up_from_zero_and_is_not_resumed(tmp_path: Path) -> None:
+    """Its initial parameters are those after the first step, too."""
+    found = answer(tmp_path, "primed.py", "--never", "--defect", "not-resumed")
+
+    assert [one["state"] for one in found["first"]["missing"]] == ["not-resumed"]
 
 
 @pytest.mark.slow

@@ -106,6 +106,29 @@ def test_what_an_answer_rests_on_and_what_is_not_known_is_said() -> None:
     ) in text
 
 
+def test_what_was_loaded_is_said_in_one_way() -> None:
+    """Its file and step, or else its line; nothing was seen only where there is neither."""
+    nowhere = replace(RIGHT, checkpoint=SavedCheckpoint("last.pt", SAVED))
+    by_line, by_file, not_at_all = (
+        resume_report(resumption(trial)).text for trial in (RIGHT, replace(nowhere, loaded=(("last.pt", 10),)), nowhere)
+    )
+
+    assert f"loaded what {LOADED.place} reads: 30 steps" in by_line
+    assert "nothing that was seen" not in by_line + by_file
+    assert by_file.count("last.pt of 10 steps") == not_at_all.count("nothing that was seen") == 2
+
+
+def test_only_what_leaves_no_difference_is_confirmed() -> None:
+    """One that only moves the first difference says where to; of several, that all of them are needed."""
+    (one,) = WRONG.missing
+    moved = replace(WRONG, missing=(replace(one, confirmed=False, moves_to=24),))
+    both = replace(WRONG, missing=(one, replace(one, state="scaler")))
+
+    assert "suspected: restoring it moves the first difference to step 24" in resume_report(resumption(moved)).text
+    text = resume_report(resumption(both)).text
+    assert text.count("confirmed: restoring it, and all others named here, makes the runs match") == 2
+
+
 def test_the_page_shows_the_same() -> None:
     """Every trial, what is missing, and lines of the code only where they may be shown."""
     found = resumption(RIGHT, WRONG, FAILED)

@@ -283,8 +283,8 @@ class _ResumeTrial:
             more = self._next(first, torn if is_torn else suspects, parts)
             if not more:
                 # Generators that could be given back were already right at that moment: another cause moves them later.
-                tried = (one.state == "generators" and looked.to_give_back(first, one) is not None for one in suspects)
-                suspects = torn or [one for one, is_tried in zip(suspects, tried, strict=True) if not is_tried]
+                back = looked.to_give_back
+                suspects = torn or [one for one in suspects if one.state != "generators" or back(first, one) is None]
                 break
             parts += more
         if self.best_comparison.first is None:

@@ -46,16 +46,16 @@ class Missing:
         evidence: what shows that it is missing, as a clause.
         rank: the rank of the process that lacks it.
         confirmed: with this state given back, and all others that are confirmed, no difference is left.
-        moves_to: the step to which the first difference moves with this state given back; None where one is confirmed.
         location: the line that saved the checkpoint, or else the one that loaded it.
+        moves_to: the step to which the first difference moves with this state given back; None where one is confirmed.
     """
 
     state: State
     evidence: str
     rank: int = 0
     confirmed: bool = False
-    moves_to: int | None = None
     location: Site | None = None
+    moves_to: int | None = None
 
 
 @dataclass(frozen=True)
