@@ -272,8 +272,7 @@ class _ResumeTrial:
         Whatever moves the first difference is given back with what did before. If no difference is left in the end,
         all that cannot be left out is confirmed.
         """
-        parts: list[_Part] = []
-        suspects: list[Missing] = []
+        parts, torn, suspects = list[_Part](), list[Missing](), list[Missing]()
         while (first := self.best_comparison.first) is not None:
             looked = self.best_comparison
             suspects = suspected(*first, {one.a.rank: one for one in looked.sides})
@@ -283,14 +282,13 @@ class _ResumeTrial:
             more = self._next(first, torn if is_torn else suspects, parts)
             if not more:
                 # Generators that could be given back were already right at that moment: another cause moves them later.
-                back = looked.to_give_back
-                suspects = torn or [one for one in suspects if one.state != "generators" or back(first, one) is None]
+                suspects = [one for one in suspects if one.state != "generators" or not looked.to_give_back(first, one)]
                 break
             parts += more
         if self.best_comparison.first is None:
             return [one.missing(is_confirmed=True) for one in self._needed(parts)]
         # A state that moves the first difference within its step only is no finding.
-        return [one.missing() for one in parts if one.moves_to is not None] or suspects
+        return [one.missing() for one in parts if one.moves_to is not None] or torn or suspects
 
     def _next(self, first: First, suspects: Sequence[Missing], parts: Sequence[_Part]) -> list[_Part]:
         """Return what moves the first difference if it is given back, too; empty where nothing does."""
@@ -334,20 +332,16 @@ class _ResumeTrial:
         needed = list(parts)
         for part in parts:
             rest = [one for one in needed if one is not part]
-            needed = rest if rest and self._agrees(rest) else [*rest, self._halved(part, rest)]
+            looked = self._with(rest) if rest else None
+            needed = rest if looked and not looked.first else [*rest, self._halved(part, rest)]
         return needed
 
     def _halved(self, part: _Part, rest: Sequence[_Part]) -> _Part:
         middle = len(part.lacks) // 2 if part.state in MULTI_VALUED else 0
         for half in (part.lacks[:middle], part.lacks[middle:]) if middle else ():
-            if self._agrees([*rest, fewer := replace(part, lacks=half)]):
+            if (looked := self._with([*rest, fewer := replace(part, lacks=half)])) and not looked.first:
                 return self._halved(fewer, rest)
         return part
-
-    def _agrees(self, parts: Sequence[_Part]) -> bool:
-        """Whether no difference is left where just these parts are given back."""
-        looked = self._with(parts)
-        return looked is not None and looked.first is None
 
     def _with(self, parts: Sequence[_Part]) -> ResumeComparison | None:
         """Compare a run that is given these parts back; None where it begins elsewhere, or ends before others do."""

@@ -120,14 +120,12 @@ def compare_resumed(
     for rank in sorted(whole.tracks.keys() & resumed.tracks.keys()):
         a, b = whole.tracks[rank], resumed.tracks[rank]
         start = start_of(a, b, done, stopped.most_done, late)
-        # Batches of steps that were undone get negative numbers of steps.
         b_fetched = [replace(one, step=one.step - start.row) for one in resumed.seen.of_rank(rank)]
         fetched = whole.seen.of_rank(rank), b_fetched
         side = RankPair(a, RankTrack(b.recording, start.row), start, stopped.counts_at(start.step), *fetched, steady)
         if done is not None and done != start.step and not start.is_from_the_start and side.has_other_data:
             # The parameters come from one file, the rest from another, newer one: the data decide the step.
-            alternative = Start(done, start.row, has_parameters=False)
-            other = replace(side, start=alternative, counts=stopped.counts_at(done))
+            other = replace(side, start=Start(done, start.row, has_parameters=False), counts=stopped.counts_at(done))
             side = side if other.has_other_data else other
         sides.append(side)
     if sides[0].start.row < late:

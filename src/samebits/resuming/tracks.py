@@ -58,12 +58,10 @@ class RankTrack:
     def _parameters_before(self, row: int) -> Digests:
         """Return the parameters before a row, each as its next step found it: several optimizers step in turns.
 
-        A model that is trained only later is left out. Of steps in CUDA graphs, and after the last step, it is only
-        known what earlier steps left.
+        Models that are trained only later are left out. In CUDA graphs and at the end, only what a step left is known.
         """
         begun = self.column(row, "init") | self.column(row, "begun")
-        before = (self.column(earlier, "param") for earlier in range(max(0, row - MOST_TURNS), row))
-        known = {name for one in before for name in one}
+        known = {name for earlier in range(max(0, row - MOST_TURNS), row) for name in self.column(earlier, "param")}
         for later in range(row + 1, min(row + MOST_TURNS, self.steps)):
             own = self.column(later, "begun")
             begun = {name: own[name] for name in own if row == 0 or name in known} | begun
@@ -153,7 +151,6 @@ def _end_of(name: str) -> str:
 
 
 def _same(a: Digests, b: Digests) -> bool:
-    """Whether all parameters that both have are the same, and there are any."""
     common = a.keys() & b.keys()
     return bool(common) and all(a[name] == b[name] for name in common)
 
