@@ -331,6 +331,23 @@ def test_models_that_are_called_in_another_order(tmp_path: Path) -> None:
     assert (one.start.step, one.start.has_parameters, one.first()) == (SAVED, True, None)
 
 
+@pytest.mark.parametrize("is_right", [True, False])
+def test_an_optimizer_that_is_made_anew(tmp_path: Path, is_right: bool) -> None:
+    """As for every client of a federation: its number is lower where fewer were made before."""
+
+    def numbered(number: int, spoils: bool = False) -> Change:
+        def change(row: int, columns: Row) -> None:
+            if spoils:
+                spoiled("optimizer")(row, columns)
+            columns["optimizer"] = {f"optimizer{number}.{name}": one for name, one in columns["optimizer"].items()}
+
+        return change
+
+    one = side(tmp_path, numbered(1, spoils=not is_right), of_a=numbered(4))
+
+    assert (one.first() is None) == is_right
+
+
 def test_models_of_which_fewer_were_made_before(tmp_path: Path) -> None:
     """The next fold's model has a lower number in a run that began with a later fold; nothing differs."""
 

@@ -189,8 +189,10 @@ class RankPair:
             one["artifact"] = one.get("artifact", {}) | steady
         if row == 0:
             self._align_first(a, b)
-        if self.start.is_renamed:
-            b |= {stream: named_as(b[stream], a[stream]) for stream in _OF_MODELS if stream in a and stream in b}
+        # Optimizers that are made anew are numbered: a resuming script has made fewer of them.
+        is_renumbered = a.get("optimizer", {}).keys() != b.get("optimizer", {}).keys()
+        renamed = _OF_MODELS if self.start.is_renamed else ("optimizer",) if is_renumbered else ()
+        b |= {stream: named_as(b[stream], a[stream]) for stream in renamed if stream in a and stream in b}
         # Averaged copies are also recorded when they are loaded, so one that only one run has says nothing.
         for name in a.get("buffer", {}).keys() ^ b.get("buffer", {}).keys():
             if name.startswith(AVERAGED):
