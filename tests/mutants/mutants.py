@@ -181,6 +181,8 @@ MUTANTS = [
     ),
     # resuming
     Mutant("resuming/missing.py", "if 0 < ahead <= max(own.ahead, now.ahead):", "if 0 < ahead:", "resuming"),
+    Mutant("resuming/tracks.py", "next(fits, again[-1])", "again[0]", "resuming"),
+    Mutant("resuming/experiments.py", "and not looked.first:", ":", "resuming"),
     Mutant("resuming/missing.py", "if losses[0] != losses[1]:", "if losses[0] < losses[1]:", "resuming"),
     # agent
     Mutant(

@@ -267,11 +267,8 @@ class _ResumeTrial:
     # ---- what it lacks, by experiment
 
     def missing(self) -> list[Missing]:
-        """Return the missing states, the first cause first.
-
-        Whatever moves the first difference is given back with what did before. If no difference is left in the end,
-        all that cannot be left out is confirmed.
-        """
+        """Return the missing states, the first cause first: confirmed, if with all of them no difference is left."""
+        # Whatever moves the first difference is given back with what did before.
         parts, torn, suspects = list[_Part](), list[Missing](), list[Missing]()
         while (first := self.best_comparison.first) is not None:
             looked = self.best_comparison
@@ -351,8 +348,7 @@ class _ResumeTrial:
             resumed = self._run(restored, listed([part.state for part in parts]))
             self.runs.append(resumed.run.id)
             looked = compare_resumed(self.whole, self.killed, resumed, restored) if resumed.run.succeeded else None
-            best = self.best_comparison.sides[0]
-            one = best if looked is None else looked.sides[0]
+            one, best = (own.sides[0] for own in (looked or self.best_comparison, self.best_comparison))
             is_like = one.start.step == best.start.step and one.rows >= best.rows
             self.tried[restored] = looked if is_like else None
         return self.tried.get(restored)
