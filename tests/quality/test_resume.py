@@ -37,8 +37,9 @@ SCRIPTS: dict[str, tuple[int, dict[str, int | None]]] = {
     # Three steps come first that are undone.
     "primed.py": (8, {"not-resumed": None, "generators": 8, "optimizer": 8, "counter": 8}),
 }
-# What cannot be given back: a batch that was skipped, an order drawn before, what belongs to another rank or epoch.
-SUSPECTED = frozenset(("not-resumed", "order", "position", "look-ahead", "rank-state", "epoch"))
+# What cannot be given back: a batch that was skipped, an order drawn before, what belongs to another rank or epoch; and
+# generators that the script itself restores after its first batch.
+SUSPECTED = frozenset(("not-resumed", "order", "position", "look-ahead", "rank-state", "epoch", "sample-generators"))
 SAMPLE = ("agent.py", "replay")
 
 

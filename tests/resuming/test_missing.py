@@ -250,6 +250,17 @@ def test_confirmed_is_what_leaves_no_difference(tmp_path: Path, monkeypatch: pyt
     assert none == []
 
 
+def test_what_helps_within_its_step_only_stays_suspected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As generators for the first sample that the script itself puts back later."""
+    batches = {"a_fetched": fetched(0, STEPS), "b_fetched": fetched(SAVED, STEPS)}
+    first = beside(side(tmp_path / "1", spoiled("batch", "loss", "rng"), **batches))
+    then = beside(side(tmp_path / "2", spoiled("loss", "rng"), **batches))
+    monkeypatch.setattr(_ResumeTrial, "_with", lambda *_: then)
+    missing = resumed_as(first, tmp_path).missing()
+
+    assert [(one.state, one.confirmed, one.moves_to) for one in missing] == [("sample-generators", False, None)]
+
+
 def test_several_missing_states_are_given_back_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And each is left out in turn: one without which no difference is left either is not missing."""
     known = [lacks("m.running", "buffers"), lacks("hidden", "carried"), lacks("s.scale", "scaler")]

@@ -284,14 +284,13 @@ class _ResumeTrial:
             parts += more
         if self.best_comparison.first is None:
             return [one.missing(is_confirmed=True) for one in self._needed(parts)]
-        # A state that moves the first difference within its step only is no finding.
-        return [one.missing() for one in parts if one.moves_to is not None] or torn or suspects
+        # What moves the first difference within its step only is no finding, unless the recordings show it, too.
+        return [one.missing() for one in parts if one.moves_to is not None or one.said] or torn or suspects
 
     def _next(self, first: First, suspects: Sequence[Missing], parts: Sequence[_Part]) -> list[_Part]:
-        """Return what moves the first difference if it is given back, too; empty where nothing does."""
+        """Return what moves the first difference if it is given back, too; several at once have to leave none."""
         for more in self._candidates(first, suspects):
             looked = self._with([*parts, *more])
-            # Several states at once have to leave no difference.
             if looked is None or position(looked.first) <= position(first) or (looked.first and len(more) > 1):
                 continue
             self.best_comparison = looked
