@@ -43,6 +43,32 @@ def test_what_was_refused_is_replaced_as_long_as_it_is_pinned() -> None:
     assert found.flatten().tolist()[:6] == [1, 0, 0, 2, 0, 4]
 
 
+OUTSIDE = {
+    "a place in a plane": (
+        "max_unpool2d",
+        lambda at: functional.max_unpool2d(torch.ones(1, 1, 1), at.view(1, 1, 1), 2),
+    ),
+    "a slice, averaged": ("index_reduce", lambda at: torch.ones(3, 2).index_reduce(0, at, torch.ones(1, 2), "mean")),
+    "a slice, multiplied": ("index_reduce", lambda at: torch.ones(3, 2).index_reduce(0, at, torch.ones(1, 2), "prod")),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_lies_outside_is_refused_by_torch(name: str) -> None:
+    """With its own words, and not written to another place; what lies inside is ours."""
+    op, call = OUTSIDE[name]
+    with on_cpu() as heard:
+        call(torch.tensor([2]))
+    for at in (-1, 4):
+        with pytest.raises((RuntimeError, IndexError)) as torchs:
+            call(torch.tensor([at]))
+        with on_cpu(), pytest.raises(torchs.type) as ours:
+            call(torch.tensor([at]))
+
+        assert str(ours.value) == str(torchs.value)
+    assert heard[op] == 1
+
+
 def test_the_last_who_ends_it_puts_kernels_back() -> None:
     """Each hears of every call as long as it has not ended; ending twice is ending once."""
     torch.use_deterministic_algorithms(True)

@@ -45,18 +45,24 @@ def max_unpool(dims: int, self: Tensor, indices: Tensor, output_size: Sequence[i
 
     Returns:
         A tensor (*planes, *output_size) of the dtype of `self`.
-
-    Raises:
-        IndexError, RuntimeError: an index lies outside its plane.
     """
-    planes, pooled = self.shape[:-dims].numel(), self.shape[-dims:].numel()
-    is_torchs = self.is_floating_point() and indices.dtype == torch.int64 and pooled > 0
-    if not is_torchs or self.shape != indices.shape or len(output_size) != dims:
+    planes, pooled, place = self.shape[:-dims].numel(), self.shape[-dims:].numel(), torch.Size(output_size).numel()
+    is_ours = self.is_floating_point() and indices.dtype == torch.int64 and pooled > 0
+    if not is_ours or self.shape != indices.shape or len(output_size) != dims or not _are_inside(indices, place):
         return None
-    unpooled = self.new_zeros(planes, torch.Size(output_size).numel())
+    unpooled = self.new_zeros(planes, place)
     rows = torch.arange(planes, device=self.device).unsqueeze(1)
     unpooled.index_put_((rows, indices.reshape(planes, pooled)), self.reshape(planes, pooled))
     return shaped(unpooled.view(*self.shape[:-dims], *output_size), self)
+
+
+def _are_inside(indices: Tensor, size: int) -> bool:
+    """Whether indices count from 0 and are less than `size`; else torch says so. CUDA says so later, as for torch."""
+    is_inside = ((indices >= 0) & (indices < size)).all()
+    if indices.is_cuda:
+        torch._assert_async(is_inside)
+        return True
+    return bool(is_inside)
 
 
 def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor | None:
@@ -135,7 +141,7 @@ def index_reduce(
     alone = [1] * self.dim()
     alone[dim] = -1
     places = index.view(alone).expand_as(source)
-    if not _is_simple(self, places, source):
+    if not _is_simple(self, places, source) or not _are_inside(index, self.shape[dim]):
         return None
     if reduce in ("amax", "amin"):
         return self.scatter_reduce(dim, places, source, reduce, include_self=include_self)
