@@ -53,8 +53,14 @@ def test_what_does_nothing_cannot_be_judged() -> None:
     """A function without torch operations is no evidence of anything."""
     with pytest.raises(samebits.SamebitsError, match="no torch operation was seen"):
         samebits.assert_repeats(lambda: None)
-    with pytest.raises(ValueError, match="runs must be at least 2, got 1"):
-        samebits.assert_repeats(train, runs=1)
+    for runs in (1, "2"):
+        with pytest.raises(samebits.SamebitsError, match=f"runs must be at least 2, got {runs!r}"):
+            samebits.assert_repeats(train, runs=runs)  # type: ignore[arg-type]
+
+
+def test_a_quotation_mark_that_is_not_closed_is_said() -> None:
+    with pytest.raises(samebits.SamebitsError, match='command "train.py \'x" is no command line'):
+        samebits.check("train.py 'x")
 
 
 @pytest.mark.parametrize("level", ["step", "op"])

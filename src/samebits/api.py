@@ -109,8 +109,7 @@ def check(
         StorageError: the folder for the runs cannot be written.
     """
     _need_the_main_thread("check")
-    if fix:
-        assert_may_fix(os.environ, fix_in_ci)
+    assert_may_fix(os.environ, fix, fix_in_ci)
     config, words = read_config(), {"pins": _words("pins", pins), "vary": _words("vary", vary)}
     request = check_request(
         _command(command), config, **words, seed=seed, runs=runs, max_runs=max_runs, jobs=jobs, max_steps=max_steps,
@@ -143,7 +142,10 @@ def _home(out: str | os.PathLike[str] | None, config: Config) -> Path:
 
 
 def _command(command: str | Sequence[str]) -> list[str]:
-    return shlex.split(command) if isinstance(command, str) else [*command]
+    try:
+        return shlex.split(command) if isinstance(command, str) else [*command]
+    except ValueError as error:
+        raise UsageError(f"command {command!r} is no command line: {error}", "give a list of words") from error
 
 
 def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -366,8 +368,8 @@ def assert_repeats(function: Callable[..., object], *args: object, runs: int = 2
         raise UsageError(
             f"function must be something to call, got {function!r}", "pass the function itself, without ()"
         )
-    if runs < 2:
-        raise UsageError(f"runs must be at least 2, got {runs}")
+    if not isinstance(runs, int) or runs < 2:
+        raise UsageError(f"runs must be at least 2, got {runs!r}")
     name = getattr(function, "__name__", repr(function))
     with TemporaryDirectory(prefix="samebits-") as home:
         calls = [recorded_call(Path(home, str(number)), function, args, kwargs) for number in range(runs)]

@@ -181,11 +181,14 @@ def test_an_interrupted_proof_applies_nothing(tmp_path: Path) -> None:
 
 def test_files_are_changed_in_ci_only_on_request() -> None:
     """Nobody reviews what CI writes."""
-    assert_may_fix({"CI": "true"}, True)
-    assert_may_fix({}, False)
+    assert_may_fix({"CI": "true"}, fix=True, told=True)
+    assert_may_fix({}, fix=True, told=False)
+    assert_may_fix({"CI": "true"}, fix=False, told=False)
 
     with pytest.raises(UsageError, match="CI=true"):
-        assert_may_fix({"CI": "true"}, False)
+        assert_may_fix({"CI": "true"}, fix=True, told=False)
+    with pytest.raises(UsageError, match="add --fix"):
+        assert_may_fix({}, fix=False, told=True)
 
 
 def test_a_patch_needs_copies() -> None:

@@ -128,6 +128,9 @@ def test_the_format_of_the_script_is_not_ours(tmp_path: Path) -> None:
     ("words", "message", "hint"),
     [
         (["chek", "train.py"], "there is no command 'chek'", "did you mean check?"),
+        (["lint", "--explain", "SB202", "--fix"], "--explain shows a page, and looks at nothing", "leave out --fix"),
+        (["lint", "--unsafe-fixes"], "--unsafe-fixes alone does nothing", "add --diff to see them, or --fix"),
+        (["check", "--fix-in-ci", "train.py"], "--fix-in-ci alone does nothing", "add --fix"),
         (["train.py", "--lr", "3"], "there is no command 'train.py'", "did you mean: samebits check train.py --lr 3"),
         (["python3", "x"], "there is no command 'python3'", "did you mean: samebits check python3 x"),
         (["qqq"], "there is no command 'qqq'", "samebits --help lists them"),
@@ -149,7 +152,9 @@ def test_other_wrong_lines_are_explained(words: list[str], message: str, hint: s
     assert f"\n\nhint: {hint}" in done.err
 
 
-@pytest.mark.parametrize("words", [["check", "--dry-run"], ["lint", "--diff"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["check", "--dry-run"], ["lint", "--diff"], ["lint", "--explain", "SB202"]], ids=" ".join
+)
 def test_what_has_no_form_for_programs_says_so(words: list[str], tmp_path: Path) -> None:
     """In the form that was asked for."""
     done = typed(*words, "--format", "json", "train.py", cwd=tmp_path)

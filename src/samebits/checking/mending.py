@@ -43,9 +43,11 @@ class Mending:
     files: EditableFiles = field(default_factory=lambda: EditableFiles(_nothing))
 
 
-def assert_may_fix(environ: Mapping[str, str], told: bool) -> None:
-    """Raise UsageError where `CI` is set and changing files there was not asked for."""
-    if in_ci(environ) and not told:
+def assert_may_fix(environ: Mapping[str, str], fix: bool, told: bool) -> None:
+    """Raise UsageError where `CI` is set and changing files there was not asked for, or was asked for without a fix."""
+    if told and not fix:
+        raise UsageError("--fix-in-ci alone does nothing", "add --fix")
+    if fix and in_ci(environ) and not told:
         raise UsageError(
             f"CI={environ['CI']} is set: files are then changed only on request, as nobody reviews what CI writes",
             "use --diff and apply it where you work; or add --fix-in-ci",

@@ -94,8 +94,7 @@ def command(
     """
     _warn_of_options_behind(command)
     config = read_config()
-    if fix:
-        assert_may_fix(os.environ, fix_in_ci)
+    assert_may_fix(os.environ, fix, fix_in_ci)
     if against is not None:
         config = replace(config, vary=())
     request = check_request(command, config, patch="fix" if fix else "diff" if diff else "", **given)

@@ -50,10 +50,15 @@ def command(
     Exit status: 0 nothing found, 1 something found, 2 a file could not be read.
     """
     if explain is not None:
+        options_given = {"--fix": fix, "--unsafe-fixes": unsafe_fixes, "--diff": diff, "--format": form != DEFAULT}
+        if ignored := [word for word, is_given in options_given.items() if is_given]:
+            raise UsageError("--explain shows a page, and looks at nothing", f"leave out {ignored[0]}")
         options.answer(rule_page(find_rule(explain)))
         return
     if diff and form != DEFAULT:
         raise UsageError("--diff prints a patch", "leave out --format")
+    if unsafe_fixes and not (fix or diff):
+        raise UsageError("--unsafe-fixes alone does nothing", "add --diff to see them, or --fix to write them")
     chosen, paths = LintOptions(**read_config().lint.filling(given)), paths or (".",)
     linted = lint(paths, chosen, cores())
     if fix or diff:
