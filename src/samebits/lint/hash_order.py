@@ -80,7 +80,7 @@ def iterated_by(node: ast.AST) -> Sequence[ast.expr]:
     match node:
         case ast.For(iter=taken) | ast.AsyncFor(iter=taken) | ast.comprehension(iter=taken):
             return [taken]
-        case ast.Starred(value=taken) | ast.YieldFrom(value=taken) | ast.AugAssign(value=taken):
+        case ast.Starred(value=taken) | ast.YieldFrom(value=taken) | ast.AugAssign(op=ast.Add(), value=taken):
             return [taken]
         case ast.Assign(targets=[ast.Tuple() | ast.List()], value=taken):
             return [taken]

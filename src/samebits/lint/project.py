@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -173,6 +173,8 @@ class Project:
     def _seeding(self, source: Source) -> frozenset[tuple[str, str]]:
         """Return the libraries that a file seeds, each with the holder of the call (see `holder_of`)."""
         seeding = {(library, holder_of(source, call)) for library, call in seeds_in(source)}
+        # What is handed on, as in `for seed in (random.seed, torch.manual_seed)`, may be called anywhere, for anything.
+        seeding |= {(ALL, holder_of(source, node)) for node in handed_on(source, SEEDS)}
         for name, calls in source.calls.items():
             if is_seed_helper(name) and not self._is_here(source, last_name(calls[0].func)):
                 seeding |= {(ALL, holder_of(source, call)) for call in calls}
@@ -258,6 +260,14 @@ def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     for name, library in SEEDS.items():
         for call in source.calls[name]:
             yield library, call
+
+
+def handed_on(source: Source, names: Collection[str]) -> Iterator[ast.expr]:
+    """The mentions of functions, by their qualified names, that are no calls of them."""
+    known_as = {name.rpartition(".")[2] for name in names} | {own for own, n in source.imported.items() if n in names}
+    for node in (node for name in known_as for node in source.named[name]):
+        if source.qualified(node) in names and not source.is_called(node):
+            yield node
 
 
 def draws_in(source: Source, library: str) -> list[ast.Call]:

@@ -211,14 +211,30 @@ def _code_of(notebook: Any) -> Text:
         magic = _CELL_MAGIC.match(code)
         if cell["cell_type"] == "code" and (magic is None or magic[1] in _OF_PYTHON):
             cells.append((len(lines), number))
-            lines += code.split("\n")
-    # Commands of the shell and of IPython, with the lines on which they go on.
-    text = re.sub(r"^([ \t]*)(?:[%!?](?:.*\\\n)*.*|.*\?[ \t]*)$", _blanked, "\n".join(lines), flags=re.MULTILINE)
-    return text, tuple(cells)
+            lines += _without_commands(code).split("\n")
+    return "\n".join(lines), tuple(cells)
 
 
-def _blanked(command: re.Match[str]) -> str:
-    return f"{command[1]}pass" + "\n" * command[0].count("\n")
+# Commands of the shell and of IPython, with the lines on which they go on and what they are assigned to; and help.
+_COMMAND = re.compile(
+    r"^([ \t]*)([\w., \t]+=[ \t]*)?(?:[%!](?:.*\\\n)*.*|\?{1,2}[\w.]+|[\w.]+\?{1,2})[ \t]*$", re.MULTILINE
+)
+
+
+def _without_commands(code: str) -> str:
+    """Return a cell with `pass` or None in the place of each command at which it stops being Python."""
+    while True:
+        try:
+            parsed("", code)
+            return code
+        except UnreadableError as error:
+            lines = [(code.count("\n", 0, one.start()) + 1, one) for one in _COMMAND.finditer(code)]
+            found = [one for line, one in lines if line <= error.line <= line + one[0].count("\n")]
+            if not found:
+                return code
+            command = found[0]
+            blank = command[1] + (f"{command[2]}None" if command[2] else "pass") + "\n" * command[0].count("\n")
+            code = code[: command.start()] + blank + code[command.end() :]
 
 
 def parsed(path: str, text: str, cells: tuple[tuple[int, int], ...] = ()) -> Source:

@@ -49,7 +49,8 @@ def place_of(finding: Finding) -> str:
 
 
 def _further(finding: Finding) -> str:
-    return f" (so do lines {listed([*map(str, finding.others)], 5)})" if finding.others else ""
+    lines = [*map(str, finding.others)]
+    return f" (so {'does line' if len(lines) == 1 else 'do lines'} {listed(lines, 5)})" if lines else ""
 
 
 def rule_page(rule: Rule) -> str:
