@@ -50,6 +50,8 @@ def patched(factor: str, called: str, before: str, attempt: int = 0) -> tuple[st
     return (draft.changes[0].after.decode() if draft.changes else text), draft
 
 
+# A seed that is another one each time, and in each worker of a loader.
+DRAWN = 'torch.randint(2**32, (), device="cpu").item()'
 # name: (factor, what was called, before, after); one line is marked.
 CURES = {
     "no seed": (
@@ -134,6 +136,8 @@ CURES = {
         def main():
             set_seed(3)
             random.shuffle([1, 2])  # <-
+
+        main()
         """,
         """
         import random
@@ -146,6 +150,8 @@ CURES = {
         def main():
             set_seed(3)
             random.shuffle([1, 2])  # <-
+
+        main()
         """,
     ),
     "two beside the other one, as reading finds": (
@@ -169,7 +175,7 @@ CURES = {
 
         def set_seed(seed):
             torch.manual_seed(seed)
-            np.random.seed(seed)
+            np.random.seed(seed % 2**32)
             random.seed(seed)
 
         set_seed(3)
@@ -251,6 +257,8 @@ CURES = {
         def main():
             args = parse()
             print(made())
+
+        main()
         """,
         """
         import argparse
@@ -269,6 +277,8 @@ CURES = {
             args = parse()
             torch.manual_seed(args.seed)
             print(made())
+
+        main()
         """,
     ),
     "an option that is None": (
@@ -306,6 +316,7 @@ CURES = {
             x = torch.rand(3)  # <-
             torch.manual_seed(own)  # late
             return x
+        print(main())
         """,
         """
         import torch
@@ -315,6 +326,7 @@ CURES = {
             torch.manual_seed(own)  # late
             x = torch.rand(3)  # <-
             return x
+        print(main())
         """,
     ),
     "a call that seeds too late": (
@@ -328,6 +340,7 @@ CURES = {
             x = torch.rand(3)  # <-
             set_seed(4)
             return x
+        print(main())
         """,
         """
         import torch
@@ -337,6 +350,7 @@ CURES = {
             set_seed(4)
             x = torch.rand(3)  # <-
             return x
+        print(main())
         """,
     ),
     "a listing": (
@@ -426,25 +440,33 @@ CURES = {
         "import numpy as np\nrng = np.random.default_rng(seed=None)  # <-\n",
         "import numpy as np\nrng = np.random.default_rng(0)  # <-\n",
     ),
-    "a generator for each sample": (
+    "a generator for each sample, in whatever worker": (
         "os-entropy",
         "NumPy's generator",
-        "class A:\n    def __getitem__(self, i):\n        rng = np.random.default_rng()  # <-\n",
-        "class A:\n    def __getitem__(self, i):\n        rng = np.random.default_rng(i)  # <-\n",
-    ),
-    "a generator for each call": (
-        "os-entropy",
-        "random.Random()",
-        "import random\ndef noise():\n    return random.Random().gauss(0, 1)  # <-\n",
-        "import random\n\nentropy = random.Random(0)\ndef noise():\n"
-        "    return random.Random(entropy.getrandbits(32)).gauss(0, 1)  # <-\n",
+        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __getitem__(self, i):\n"
+        "        rng = np.random.default_rng()  # <-\n",
+        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __getitem__(self, i):\n"
+        f"        rng = np.random.default_rng({DRAWN})  # <-\n",
     ),
     "a generator for each worker": (
         "process-id",
         "os.getpid",
-        "import torch\nclass A:\n    def __iter__(self):\n        rng = np.random.default_rng(os.getpid())  # <-\n",
-        "import torch\nclass A:\n    def __iter__(self):\n"
-        "        rng = np.random.default_rng(torch.initial_seed() % 2**32)  # <-\n",
+        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __iter__(self):\n"
+        "        rng = np.random.default_rng(os.getpid())  # <-\n",
+        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __iter__(self):\n"
+        f"        rng = np.random.default_rng({DRAWN})  # <-\n",
+    ),
+    "two generators": (
+        "os-entropy",
+        "NumPy's generator",
+        "import numpy as np\nfor one in (np.random.default_rng(), np.random.default_rng()):  # <-\n    print(one)\n",
+        "import numpy as np\nfor one in (np.random.default_rng(0), np.random.default_rng(1)):  # <-\n    print(one)\n",
+    ),
+    "the time, and a rank": (
+        "clock",
+        "time.time",
+        "rank = int(os.environ['RANK'])\ntorch.manual_seed(int(time.time()) + rank)  # <-\n",
+        "rank = int(os.environ['RANK'])\ntorch.manual_seed(int(0) + rank)  # <-\n",
     ),
     "a method of torch": (
         "os-entropy",
@@ -473,9 +495,10 @@ CURES = {
     "an id": (
         "os-entropy",
         "uuid.uuid4",
-        "import random, uuid\nclass A:\n    def __init__(self):\n        self.id = uuid.uuid4().hex  # <-\n",
-        "import random, uuid\n\nentropy = random.Random(0)\nclass A:\n    def __init__(self):\n"
-        "        self.id = uuid.UUID(int=entropy.getrandbits(128), version=4).hex  # <-\n",
+        "import random, torch, uuid\ntorch.manual_seed(0)\nclass A:\n    def __init__(self):\n"
+        "        self.id = uuid.uuid4().hex  # <-\n",
+        "import random, torch, uuid\ntorch.manual_seed(0)\nclass A:\n    def __init__(self):\n"
+        f"        self.id = uuid.UUID(int=random.Random({DRAWN.replace('32', '62')}).getrandbits(128), version=4).hex  # <-\n",
     ),
     "memory": (
         "uninitialized-memory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +11,14 @@ from functools import cached_property
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
-from samebits.fixing.insertion_points import Opening, first_line, name_of
+from samebits.fixing.insertion_points import Opening, above_imports, first_line, imports_end, module_at, name_of
 from samebits.lint.environment import closest_variable, variables_set
 from samebits.lint.flow import Flow
 from samebits.lint.hash_order import iterated_by
-from samebits.lint.project import argument, parts_of
-from samebits.lint.source import called, dotted, last_name
+from samebits.lint.libraries import OF_TORCH, SPLITS
+from samebits.lint.project import Project, argument, parts_of
+from samebits.lint.reach import Way, has_ranks, way_to
+from samebits.lint.source import Source, called, dotted, is_none, last_name, walk
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,27 @@ class EditableFiles:
         return file
 
     @cached_property
+    def project(self) -> Project:
+        """All files together: what they import, and which of their functions are called where."""
+        return Project([file.source for file in self.all()])
+
+    @cached_property
     def flow(self) -> Flow:
         """The data flow of all files: the shapes that their expressions may have."""
-        return Flow([file.source for file in self.all()])
+        return Flow(self.project.sources)
+
+
+def once(files: EditableFiles, own: EditableFile, node: ast.AST, is_apart: bool = False) -> Way:
+    """Return the way to a node that runs once in a program, or in a process where something else tells these apart.
+
+    Raises:
+        NoCureError: it may run more than once.
+    """
+    if not (way := way_to(files.project, own.source, node)):
+        raise NoCureError("it may run more than once, and one seed would make every time alike")
+    if not is_apart and has_ranks(files.project):
+        raise NoCureError("several processes may run it, and one seed would make them alike")
+    return way
 
 
 # ---- calls at a line, and edits of expressions
@@ -155,14 +176,24 @@ def with_argument(own: EditableFile, call: ast.Call, name: str, value: str, posi
     return Edit(at, at, f", {name}={value}" if end else f"{name}={value}")
 
 
+def ordinal(own: EditableFile, call: ast.Call) -> str:
+    """Return how many calls of the same name stand above a call: a seed that none of the others gets."""
+    places = [(one.lineno, one.col_offset) for one in own.source.methods[last_name(call.func)]]
+    return str(sorted(places).index((call.lineno, call.col_offset)))
+
+
 def renamed(own: EditableFile, name: ast.AST, new: str) -> Edit:
-    """Return the edit that replaces the last name of `a.b.c`, or a plain name, by another name."""
+    """Return the edit that replaces the last name of `a.b.c`, or a plain name by a builtin; NoCureError for others."""
     _, stop = own.span(name)
+    if not isinstance(name, ast.Attribute) and not hasattr(builtins, new):
+        raise NoCureError(f"{last_name(name)} is imported by its own name, and {new} may not be")
     return Edit(stop - len(last_name(name)), stop, new)
 
 
 # ---- orders
 
+# Those that give a list; the others give iterators.
+_LISTS = {"os.listdir", "glob.glob"}
 _LISTINGS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
 _ANOTHER_ORDER = "items may get other numbers than before, for example the labels of classes"
 
@@ -176,6 +207,14 @@ def sort_listing(files: EditableFiles, wanted: MendRequest) -> Cure:
         for call in _called_at(file, replace(wanted, site=site), names):
             edits.setdefault(file.path, []).extend(sort(file, call))
     return Cure(edits, "sorts the listing", _ANOTHER_ORDER)
+
+
+def _is_used_up(source: Source, node: ast.expr) -> bool:
+    """Whether all that an iterator gives is taken at once, by a loop or a builtin, so that a list does as well."""
+    parent = source.parents[node]
+    if isinstance(parent, ast.Call):
+        return node in parent.args and hasattr(builtins, dotted(parent.func)) and dotted(parent.func) != "next"
+    return getattr(parent, "iter", None) is node or isinstance(parent, ast.Starred | ast.YieldFrom)
 
 
 def _sort_call(own: EditableFile, call: ast.Call) -> list[Edit]:
@@ -193,8 +232,13 @@ def _sort_call(own: EditableFile, call: ast.Call) -> list[Edit]:
         return wrapped(own, iterated[0], "sorted(", f"{key})")
     if isinstance(parent, ast.Call) and last_name(parent.func) == "sorted":
         raise NoCureError("the listing is sorted already, by a key that several entries share")
-    is_iterator = isinstance(parent, ast.Call) and last_name(parent.func) == "next"
-    return wrapped(own, call, "iter(sorted(" if is_iterator else "sorted(", f"{key}){')' if is_iterator else ''}")
+    if own.source.qualified(call.func) in _LISTS or _is_used_up(own.source, call):
+        return wrapped(own, call, "sorted(", f"{key})")
+    name = last_name(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
+    users = [parent, *(own.source.parents[node] for node in own.source.named[name])]
+    if any(isinstance(user, ast.Attribute | ast.withitem) for user in users):
+        raise NoCureError("the listing is used as only an iterator of its kind can be")
+    return wrapped(own, call, "iter(sorted(", f"{key}))")
 
 
 def _sort_walk(own: EditableFile, call: ast.Call) -> list[Edit]:
@@ -206,8 +250,7 @@ def _sort_walk(own: EditableFile, call: ast.Call) -> list[Edit]:
     names = [last_name(element) for element in target.elts[1:3]]
     if isinstance(loop, ast.For):
         first = loop.body[0]
-        if first.lineno == loop.lineno:
-            raise NoCureError("the loop is written on one line")
+        own.whole_lines(first)
         indent = own.lines[first.lineno - 1][: first.col_offset]
         start = own.offset(first_line(first))
         return [Edit(start, start, "".join(f"{indent}{name}.sort()\n" for name in names))]
@@ -242,8 +285,9 @@ def without_hashes(files: EditableFiles, wanted: MendRequest) -> Cure:
                 # repr(), as tuples and enums are hashed, too. Sets that are equal may differ in order: sort them first.
                 value = file.written(call.args[0])
                 value = f"sorted({value}, key=str)" if files.flow.of(call.args[0]).kind == "set" else value
-                number = f"{name_of(file, 'zlib')}.crc32(repr({value}).encode())"
-                edits.setdefault(file.path, []).extend([Edit(*file.span(call), number), Opening("", "zlib")])
+                zlib, opening = module_at(file, call, "zlib")
+                number = f"{zlib}.crc32(repr({value}).encode())"
+                edits.setdefault(file.path, []).extend([Edit(*file.span(call), number), opening])
                 does["replaces hash() by zlib.crc32()"] = "texts get other numbers than before, from 0 to 2**32 - 1"
         for holder, node in _sets_at(files, site):
             edits.setdefault(holder.path, []).extend(_sorted_set(holder, node))
@@ -326,13 +370,26 @@ def in_order_of_tasks(files: EditableFiles, wanted: MendRequest) -> Cure:
         if files.flow.of(call.args[0]).kind == "set":
             edits += (edit for value in _made(file, call.args[0]) for edit in _as_keys(file, value))
         (start, stop), (first, last) = file.span(call), file.span(call.args[0])
+        is_used_up = _is_used_up(file.source, call)
+        before, after = ("", "") if is_used_up else ("iter(", ")")
         if isinstance(call.args[0], ast.GeneratorExp):
             # All tasks are started before the first one is waited for.
-            edits += [Edit(start, first + 1, "["), Edit(last - 1, stop, "]")]
+            edits += [Edit(start, first + 1, f"{before}["), Edit(last - 1, stop, f"]{after}")]
             continue
-        edits += [Edit(start, first, ""), Edit(last, stop, "")]
+        if not is_used_up or not _is_left_alone(file.source, call, call.args[0]):
+            before, after = f"{before}list(", f"){after}"
+        edits += [Edit(start, first, before), Edit(last, stop, after)]
     effect = "results come in the order of their tasks, so one that takes long is waited for"
     return Cure({file.path: edits}, "takes results in the order of their tasks", effect)
+
+
+def _is_left_alone(source: Source, call: ast.Call, tasks: ast.expr) -> bool:
+    """Whether tasks are not mentioned, and so not changed, where they are gone over, nor in other functions."""
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.stmt
+    loop = next(outer for outer in source.ancestors(call) if isinstance(outer, kinds))
+    mentions, here = source.mentions(dotted(tasks)), source.function_of(call)
+    is_known = isinstance(tasks, ast.Name) and all(source.function_of(one) is here for one in mentions)
+    return is_known and not any(one in walk(loop) for one in mentions if one is not tasks)
 
 
 # ---- settings
@@ -343,7 +400,8 @@ _OTHER_KERNELS = "operations are computed by other kernels, maybe slower ones, s
 def _setting(files: EditableFiles, wanted: MendRequest, call: str, does: str, effect: str) -> Cure:
     """Return the cure that adds a call of torch at the start of the script."""
     file = files.script(wanted)
-    return Cure({file.path: [Opening(f"{name_of(file, 'torch')}.{call}", "torch")]}, does, effect)
+    below = imports_end(file, "torch")
+    return Cure({file.path: [Opening(f"{name_of(file, 'torch', below)}.{call}", "torch", below)]}, does, effect)
 
 
 def fixed_threads(files: EditableFiles, wanted: MendRequest) -> Cure:
@@ -390,17 +448,22 @@ def highest_precision(files: EditableFiles, wanted: MendRequest) -> Cure:
 def fill_with_zeros(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace `empty` by `zeros`."""
     by_name = {"empty": "zeros", "empty_like": "zeros_like", "new_empty": "new_zeros"}
-    file = files.at(wanted.place)
-    edits = [renamed(file, call.func, by_name[last_name(call.func)]) for call in _called_at(file, wanted, by_name)]
+    file, edits = files.at(wanted.place), list[Edit]()
+    for call in _called_at(file, wanted, by_name):
+        if last_name(call.func) == "empty" and any(one.arg in ("memory_format", None) for one in call.keywords):
+            raise NoCureError("torch.zeros() takes no memory_format")
+        edits.append(renamed(file, call.func, by_name[last_name(call.func)]))
     return Cure({file.path: edits}, "fills the tensor with zeros", "what was read before it was written is 0 now")
 
 
 def keyed_loader(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace torch's `DataLoader(...)` by `samebits.data.DataLoader(..., seed=0)`."""
-    file, edits = files.at(wanted.place), list[Edit | Opening]([Opening("", "samebits.data")])
-    loader = f"{name_of(file, 'samebits.data')}.DataLoader"
+    file, edits = files.at(wanted.place), list[Edit | Opening]()
     for call in _called_at(file, wanted, ("DataLoader",)):
-        edits += [Edit(*file.span(call.func), loader), with_argument(file, call, "seed", "0")]
+        once(files, file, call, is_apart=True)
+        data, opening = module_at(file, call, "samebits.data")
+        seed = with_argument(file, call, "seed", ordinal(file, call))
+        edits += [opening, Edit(*file.span(call.func), f"{data}.DataLoader"), seed]
     effect = (
         "each sample gets its own random numbers by its index: other ones than before, alike for any number of workers"
     )
@@ -441,7 +504,7 @@ def set_above(files: EditableFiles, wanted: MendRequest) -> Cure:
     if len(statements) != 1 or names != {"os"}:
         raise NoCureError("the line uses more than os, which may not be there above the imports")
     start, stop = file.whole_lines(statements[0])
-    opening = Opening(file.text[start:stop].rstrip("\r\n"), "os", _os_import(file) or -1)
+    opening = Opening(file.text[start:stop].rstrip("\r\n"), "os", _os_import(file) or above_imports(file))
     return Cure({file.path: [Edit(start, stop, ""), opening]}, "sets it above all imports", "the variable takes effect")
 
 
@@ -459,11 +522,15 @@ def _os_import(own: EditableFile) -> int:
 def own_generator(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Give a loader, a split or a sampler, which `wanted.called` names, a generator of its own with a seed."""
     file, edits = files.at(wanted.place), list[Edit | Opening]()
-    generator = f"{name_of(file, 'torch')}.Generator().manual_seed(0)"
+    *_, keyword, needed, made = SPLITS.get(wanted.last_name, OF_TORCH)
     for call in calls_at(file, wanted.place, (wanted.last_name,)):
-        if not any(keyword.arg in ("generator", None) for keyword in call.keywords):
-            edits.append(with_argument(file, call, "generator", generator))
+        present = argument(call, keyword)
+        if (present is None or is_none(present)) and all(one.arg for one in call.keywords):
+            once(files, file, call, is_apart=True)  # all ranks are to split alike
+            module, opening = module_at(file, call, needed) if needed else ("", None)
+            edits.append(with_argument(file, call, keyword, made.format(module, ordinal(file, call))))
+            edits += [opening] if opening else []
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called} without a generator")
     effect = "what it draws no longer depends on what else is drawn, and is another order than before"
-    return Cure({file.path: [*edits, Opening("", "torch")]}, "gives it a generator with a seed", effect)
+    return Cure({file.path: edits}, "gives it a generator with a seed", effect)

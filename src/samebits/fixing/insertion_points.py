@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,43 +18,54 @@ _SEED = re.compile(r"(?:[A-Z0-9]+_)?SEED", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Opening:
-    """A line to insert at the start of a file, and the module that it needs.
+    """A line to insert below another one at the top level of a file, and the module that it needs.
 
     Attributes:
         line: the line; empty where only the module is needed.
         module: name of the module to import.
-        below: number of the line below which it is inserted; 0: below the imports; -1: above them.
+        below: number of the line below which it is inserted; 0: at the top of the file.
     """
 
     line: str
     module: str
-    below: int = 0
+    below: int
 
 
-def name_of(own: EditableFile, module: str) -> str:
-    """Return the name by which a file calls a module, or will call it once it is imported; NoCureError if taken."""
-    present = imported(own, module)
-    if present:
-        return present
+def module_at(own: EditableFile, node: ast.AST, module: str) -> tuple[str, Opening]:
+    """Return the name of a module where a node stands, and the opening that imports it if no line above does."""
+    below = above_imports(own)
+    for one in own.source.tree.body:
+        if one is node or one in own.source.ancestors(node):
+            break
+        below = max(below, one.end_lineno or 0) if _only_imports(one) else below
+    if module not in sys.stdlib_module_names and _import_of(own, module)[1] > below:
+        raise NoCureError(f"{module} is imported only below")
+    return name_of(own, module, below), Opening("", module, below)
+
+
+def name_of(own: EditableFile, module: str, below: int) -> str:
+    """Return the name by which a file calls a module below a line, once it is imported there; NoCureError if taken."""
+    present, line = _import_of(own, module, below)
+    stars = [node.lineno for node in own.source.every(ast.ImportFrom) if node.names[0].name == "*"]
     name = _ALIASES.get(module, module.partition(".")[0])
-    if _is_bound(own, name):
-        raise NoCureError(f"{name} is something else in this file than the module")
-    return _ALIASES.get(module, module)
+    if any(star > line for star in stars) or (not present and _is_bound(own, module, name)):
+        raise NoCureError(f"{name} is something else in this file than the module, or may be")
+    return present or _ALIASES.get(module, module)
 
 
-def imported(own: EditableFile, module: str) -> str:
-    """Return the name by which a file calls a module that it imports at its top level; empty where it does not."""
+def _import_of(own: EditableFile, module: str, below: int = sys.maxsize) -> tuple[str, int]:
+    """Return the name of a module that a file imports at its top level down to a line, and where; `"", 0` if not."""
     for node in own.source.tree.body:
-        for alias in node.names if isinstance(node, ast.Import) else ():
+        for alias in node.names if isinstance(node, ast.Import) and node.lineno <= below else ():
             if alias.name == module and alias.asname:
-                return alias.asname
+                return alias.asname, node.lineno
             if not alias.asname and (alias.name == module or alias.name.startswith(f"{module}.")):
-                return module
-    return ""
+                return module, node.lineno
+    return "", 0
 
 
-def _is_bound(own: EditableFile, name: str) -> bool:
-    """Whether a file binds a name to something other than the module of that name."""
+def _is_bound(own: EditableFile, module: str, name: str) -> bool:
+    """Whether a file binds a name to something other than a module, or its package."""
     for node in ast.walk(own.source.tree):
         match node:
             case ast.Name(id=bound, ctx=ast.Store()) if bound == name:
@@ -62,26 +74,23 @@ def _is_bound(own: EditableFile, name: str) -> bool:
                 return True
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
-                    is_module = isinstance(node, ast.Import) and alias.name.partition(".")[0] == name
-                    if (alias.asname or alias.name).partition(".")[0] == name and not (is_module and not alias.asname):
+                    is_module = isinstance(node, ast.Import) and (not alias.asname or alias.name == module)
+                    if (alias.asname or alias.name).partition(".")[0] == name and not is_module:
                         return True
     return False
 
 
 def opened(own: EditableFile, openings: Sequence[Opening]) -> list[Edit]:
     """Return the edits that insert openings: each line once, below the missing imports that it needs."""
-    edits = list[Edit]()
+    edits, added = list[Edit](), set[str]()
     for below in sorted({opening.below for opening in openings}):
         here = [opening for opening in openings if opening.below == below]
-        modules = dict.fromkeys(opening.module for opening in here)
-        is_above = below < 0
-        missing = [
-            f"import {module}{f' as {_ALIASES[module]}' if module in _ALIASES else ''}"
-            for module in modules
-            if is_above or not imported(own, module)
-        ]
+        modules = [one for one in dict.fromkeys(opening.module for opening in here) if one not in added]
+        missing = [module for module in modules if not _import_of(own, module, below)[0]]
+        added |= {*missing}
+        imports = [f"import {one}{f' as {_ALIASES[one]}' if one in _ALIASES else ''}" for one in missing]
         lines = [*dict.fromkeys(opening.line for opening in here if opening.line)]
-        edits.append(_inserted(own, _above(own) if is_above else below or imports_end(own), missing, lines))
+        edits += [_inserted(own, below, imports, lines)] if imports or lines else []
     return edits
 
 
@@ -91,8 +100,14 @@ def _inserted(own: EditableFile, below: int, imports: list[str], lines: list[str
         body = own.source.tree.body
         start = own.offset(first_line(body[0]) if body else 1)
         return Edit(start, start, "".join(f"{line}\n" for line in [*imports, *lines]))
+    body = own.source.tree.body
+    if any(one.lineno == below and one.end_lineno != below for one in body):
+        raise NoCureError(f"line {below} holds more than one statement")
     at = own.end_of_line(below)
-    blank = [""] if lines and _is_import(own, below) and not imports else []
+    if own.text[own.offset(below) : at].rstrip().endswith("\\"):
+        raise NoCureError(f"line {below} goes on in the next one")
+    is_import = any(isinstance(one, ast.Import | ast.ImportFrom) and one.end_lineno == below for one in body)
+    blank = [""] if lines and is_import and not imports else []
     return Edit(at, at, "".join(f"\n{line}" for line in [*imports, *blank, *lines]))
 
 
@@ -102,11 +117,7 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _is_import(own: EditableFile, line: int) -> bool:
-    return any(isinstance(one, ast.Import | ast.ImportFrom) and one.end_lineno == line for one in own.source.tree.body)
-
-
-def _above(own: EditableFile) -> int:
+def above_imports(own: EditableFile) -> int:
     """Return the line on which the docstring and the imports from `__future__` end; 0 where there are none."""
     end = 0
     for node in own.source.tree.body:
@@ -114,19 +125,29 @@ def _above(own: EditableFile) -> int:
         if not (is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
             break
         end = node.end_lineno or 0
-    return _alone(own, end)
+    return end
 
 
-def imports_end(own: EditableFile) -> int:
-    """Return the line on which the imports at the top of a file end, or else its docstring; 0 where it has neither."""
-    end = _above(own)
+def imports_end(own: EditableFile, module: str) -> int:
+    """Return the line on which the imports at the top of a file end, and those with which a package first comes.
+
+    Where there are none, it is the line of the docstring, or 0.
+    """
+    end, is_there, is_open = above_imports(own), False, True
     for node in own.source.tree.body:
-        if (node.end_lineno or 0) <= end:
-            continue
-        if not _only_imports(node):
-            break
-        end = node.end_lineno or 0
-    return _alone(own, end)
+        if (node.end_lineno or 0) > end:
+            is_wanted = not is_there and module.partition(".")[0] in _packages(node)
+            is_open = _only_imports(node) and (is_open or is_wanted)
+            is_there |= is_wanted
+            end = node.end_lineno or 0 if is_open else end
+    return end
+
+
+def _packages(node: ast.stmt) -> set[str]:
+    names = (
+        [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "") or ""]
+    )
+    return {name.partition(".")[0] for name in names}
 
 
 def _only_imports(node: ast.stmt) -> bool:
@@ -135,15 +156,6 @@ def _only_imports(node: ast.stmt) -> bool:
         has_import = any(isinstance(one, ast.Import | ast.ImportFrom) for one in inner)
         return has_import and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in inner)
     return isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def _alone(own: EditableFile, line: int) -> int:
-    """Return a line as it is; NoCureError where code goes on from it into the next, so that nothing fits below."""
-    if line and any(one.lineno == line and one.end_lineno != line for one in own.source.tree.body):
-        raise NoCureError(f"line {line} holds more than one statement")
-    if line and own.text[own.offset(line) : own.end_of_line(line)].rstrip().endswith("\\"):
-        raise NoCureError(f"line {line} goes on in the next one")
-    return line
 
 
 def seed_constant(own: EditableFile) -> tuple[str, int]:

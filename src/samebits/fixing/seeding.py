@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
 from samebits.base.sites import Site
-from samebits.fixing.cures import Cure, EditableFiles, MendRequest, calls_at, with_argument
+from samebits.fixing.cures import Cure, EditableFiles, MendRequest, calls_at, once, ordinal, with_argument
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
 from samebits.fixing.insertion_points import (
     Opening,
+    above_imports,
     block_of,
     call_name,
     first_line,
     imports_end,
     is_seed_name,
+    module_at,
     name_of,
     seed_constant,
 )
-from samebits.lint.project import draws_in, loop_around, seeds_in
+from samebits.lint.project import argument, draws_in, names_rank, seeds_in, value_of
+from samebits.lint.reach import comes_first, has_ranks, is_torch_seeded_once
 from samebits.lint.seeds import PARSERS, seed_options
-from samebits.lint.source import Function, is_none, last_name, parameters
+from samebits.lint.source import Function, is_none, last_name, parameters, walk
 
 # Factor → the module, and its function that seeds the generator.
 _SEEDERS = {
@@ -32,20 +34,24 @@ _SEEDERS = {
 _ONE_OF_THEM = "its losses are those of one fixed seed from now on"
 
 
-def _seeds(own: EditableFile, factor: str, seed: str) -> str:
-    module, seeder = _SEEDERS[factor]
-    return f"{name_of(own, module)}.{seeder}({seed})"
+def _effect(files: EditableFiles) -> str:
+    return f"{_ONE_OF_THEM}{', the same one in each process' if has_ranks(files.project) else ''}"
 
 
-def _indent(own: EditableFile, statement: ast.stmt) -> str:
-    return own.lines[statement.lineno - 1][: statement.col_offset]
+def _seeds(factor: str, module: str, seed: str, is_small: bool = True) -> str:
+    """Return the call that seeds; `is_small` says whether the seed is from 0 to 2**32 - 1, as NumPy demands."""
+    rest = "" if is_small or factor != "numpy-rng" else " % 2**32"
+    return f"{module}.{_SEEDERS[factor][1]}({seed}{rest})"
 
 
-def _seeded_below(own: EditableFile, statement: ast.stmt, factor: str, seed: str) -> list[Edit | Opening]:
+def _seeded_below(
+    own: EditableFile, statement: ast.stmt, factor: str, seed: str, is_small: bool
+) -> list[Edit | Opening]:
     """Return the edits that add a line that seeds, below a statement."""
-    at = own.end_of_line(statement.end_lineno or 0)
-    line = f"\n{_indent(own, statement)}{_seeds(own, factor, seed)}"
-    return [Edit(at, at, line), Opening("", _SEEDERS[factor][0])]
+    own.whole_lines(statement)
+    at, indent = own.end_of_line(statement.end_lineno or 0), own.lines[statement.lineno - 1][: statement.col_offset]
+    module, opening = module_at(own, statement, _SEEDERS[factor][0])
+    return [Edit(at, at, f"\n{indent}{_seeds(factor, module, seed, is_small)}"), opening]
 
 
 # ---- ways to seed global generators, those in the script's own style first
@@ -66,6 +72,7 @@ def seed_moved(files: EditableFiles, wanted: MendRequest) -> Cure:
         block, seeding = block_of(file, calls[0].lineno)
     if not isinstance(seeding, ast.Expr):
         raise NoCureError("the seeding is part of a larger statement")
+    once(files, file, seeding, is_apart=True)
     before = block[: block.index(seeding)]
     needed = [index for index, node in enumerate(before) if _is_head(node) or _bound(node) & _names(seeding)]
     goal = before[needed[-1] + 1 if needed else 0 :][:1]
@@ -97,11 +104,15 @@ def seed_of_option(files: EditableFiles, wanted: MendRequest) -> Cure:
     file = files.script(wanted)
     for call, option in seed_options(file.source, is_read=False):
         default = [with_argument(file, call, "default", "0")] if option.is_none else []
+        if last_name(argument(call, "type")) != "int":
+            raise NoCureError(f"{option.shown} may be no whole number")
         for statement, namespace in _parsings(file):
             if any(_is_before(file, site, statement) for site in _sites(wanted)):
                 continue
-            edits = [*default, *_seeded_below(file, statement, wanted.factor, f"{namespace}.{option.name}")]
-            return Cure({file.path: edits}, f"seeds with {option.shown}, which was never used", _ONE_OF_THEM)
+            once(files, file, statement, is_apart=True)
+            seed = f"{namespace}.{option.name}"
+            edits = [*default, *_seeded_below(file, statement, wanted.factor, seed, is_small=False)]
+            return Cure({file.path: edits}, f"seeds with {option.shown}, which was never used", _effect(files))
     raise NoCureError("the script has no option for a seed that is unused")
 
 
@@ -149,48 +160,74 @@ def _seeds_with(own: EditableFile, name: str) -> bool:
 
 def seed_beside(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed with the same seed below the line that seeds another library, before this generator is drawn from."""
-    for site in wanted.early:
-        file = files.at(site)
-        _, statement = block_of(file, site.line)
-        is_alone = not _indent(file, statement).strip() and statement.end_lineno == site.line
-        is_special = getattr(file.source.function_of(statement), "name", "").startswith("__")
-        match getattr(statement, "value", None):
-            case ast.Call(args=[ast.Name() | ast.Attribute() | ast.Constant() as seed], keywords=[]) as call:
-                if isinstance(statement, ast.Expr) and is_alone and not is_special and "seed" in call_name(call):
-                    edits = _seeded_below(file, statement, wanted.factor, file.written(seed))
-                    return Cure({file.path: edits}, "seeds it with the others", _ONE_OF_THEM)
-    raise NoCureError("nothing else is seeded before it is drawn from")
+    file, edits = _beside(files, wanted.factor, ((files.at(site), site.line) for site in wanted.early))
+    return Cure({file.path: edits}, "seeds it with the others", _ONE_OF_THEM)
 
 
 def seed_as_others(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed the generators that a line draws from as others are seeded in its file; for findings of `samebits lint`."""
     file = files.at(wanted.place)
-    seeds = dict(seeds_in(file.source))
+    seeds = [(library, (file, call.lineno)) for library, call in seeds_in(file.source)]
     edits = list[Edit | Opening]()
     for factor, (module, _) in _SEEDERS.items():
-        if module not in seeds and any(draw.lineno == wanted.place.line for draw in draws_in(file.source, module)):
-            early = tuple(Site(file.path, call.lineno, file.source.qualname(call)) for call in seeds.values())
-            edits += seed_beside(files, replace(wanted, factor=factor, early=early)).edits[file.path]
+        draws = draws_in(file.source, module)
+        if module not in dict(seeds) and any(draw.lineno == wanted.place.line for draw in draws):
+            edits += _beside(files, factor, (place for _, place in seeds), draws)[1]
     if not edits:
         raise NoCureError("the line does not show what it draws from")
     return Cure({file.path: edits}, "seeds it with the others", _ONE_OF_THEM)
 
 
+def _beside(
+    files: EditableFiles, factor: str, places: Iterable[tuple[EditableFile, int]], draws: Sequence[ast.Call] = ()
+) -> tuple[EditableFile, list[Edit | Opening]]:
+    """Return the edits that seed below the first line at which that can be done, and its file."""
+    why = "nothing else is seeded before it is drawn from"
+    for file, line in places:
+        try:
+            _, statement = block_of(file, line)
+            match statement:
+                case ast.Expr(value=ast.Call(args=[seed], keywords=[]) as call) if "seed" in call_name(call):
+                    way = once(files, file, statement, is_apart=names_rank(file.source, seed))
+                    if not all(comes_first(way, file.source, draw) for draw in draws):
+                        raise NoCureError("it is drawn from above the line that seeds another library")
+                    value = value_of(file.source, seed)
+                    number = getattr(value, "value", None) if isinstance(value, ast.Constant) else None
+                    if type(number) is not int and not _is_whole(file, call, seed):
+                        raise NoCureError(f"{file.written(seed)} may be no whole number")
+                    is_small = type(number) is int and 0 <= number < 2**32
+                    return file, _seeded_below(file, statement, factor, file.written(seed), is_small)
+        except NoCureError as error:
+            why = str(error)
+    raise NoCureError(why)
+
+
+def _is_whole(own: EditableFile, call: ast.Call, seed: ast.expr) -> bool:
+    """Whether a name that seeds is a whole number: torch takes no other, and so does an option with a default."""
+    options = [(one, option) for one, option in seed_options(own.source, is_read=True) if not option.is_none]
+    is_option = any(
+        last_name(argument(one, "type")) == "int" and option.name == last_name(seed) for one, option in options
+    )
+    is_name = isinstance(seed, ast.Name | ast.Attribute)
+    return is_name and (own.source.qualified(call.func).startswith("torch.") or is_option)
+
+
 def seed_at_start(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed once at the start of the script: below its imports, or below its own constant for a seed."""
     file, (module, _) = files.script(wanted), _SEEDERS[wanted.factor]
-    end, (constant, line) = imports_end(file), seed_constant(file)
+    end, (constant, line) = imports_end(file, module), seed_constant(file)
     sites = _sites(wanted)
     at_imports = [site for site in sites if site.path == file.path and 0 < site.line <= end]
     if at_imports or any(site.path != file.path and site.function in ("<module>", "") for site in sites):
         # A module draws while it is imported.
-        opening = Opening(_seeds(file, wanted.factor, "0"), module, -1)
-        return Cure({file.path: [opening]}, "seeds it above all imports", _ONE_OF_THEM)
-    draw_lines = [site.line for site in sites if site.path == file.path and site.function == "<module>"]
-    is_usable = bool(constant) and all(line < draw_line for draw_line in draw_lines)
-    text = _seeds(file, wanted.factor, constant if is_usable else "0")
-    opening = Opening(text, module, line if is_usable else 0)
-    return Cure({file.path: [opening]}, "seeds it at the start of the script", _ONE_OF_THEM)
+        below, seed, does = above_imports(file), "0", "seeds it above all imports"
+    else:
+        draw_lines = [site.line for site in sites if site.path == file.path and site.function == "<module>"]
+        is_usable = bool(constant) and all(line < draw_line for draw_line in draw_lines)
+        below, seed = (max(line, end), constant) if is_usable else (end, "0")
+        does = "seeds it at the start of the script"
+    opening = Opening(_seeds(wanted.factor, name_of(file, module, below), seed), module, below)
+    return Cure({file.path: [opening]}, does, _effect(files))
 
 
 # ---- seeds in the place of numbers that differ from run to run
@@ -199,104 +236,79 @@ _SEEDED = {"manual_seed", "manual_seed_all", "seed", "seed_all", "default_rng", 
 _SEEDED |= {"seed_everything", "set_seed", "PCG64", "MT19937", "Philox", "PRNGKey"}
 _SEEDLESS = {"default_rng", "RandomState", "Random", "SeedSequence", "SystemRandom"}
 _SEEDLESS |= {"PCG64", "MT19937", "Philox", "SFC64"}
-_ONCE = {"main", "__init__", "setup", "prepare_data"}
-_BRANCHES = (ast.IfExp, ast.BoolOp)
-_COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.FormattedValue)
-_STREAM = "entropy"
+_COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.FormattedValue, ast.IfExp)
+_COMPUTED += (ast.BoolOp, ast.Call)  # type: ignore[assignment]
+# Functions that return a number, in whose place another one can stand.
+_NUMBERS = {"time", "time_ns", "perf_counter", "monotonic", "getpid", "randbits", "randbelow"}
 
 
 def seed_fixed(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Replace a seed that is computed from the time, a process id or the operating system's entropy by a fixed one."""
-    file = files.at(wanted.place)
-    calls = calls_at(file, wanted.place, (wanted.last_name,)) or calls_at(file, wanted.place, _DRAWS)
-    edits = list[Edit | Opening]()
-    for call in calls:
-        target = _seed_around(file, call)
-        if target is None:
-            raise NoCureError("the value that the line reads does not become a seed")
-        is_default = isinstance(file.source.parents[target], ast.keyword)
-        text, needed = ("0", []) if is_default else _number(file, target)
+    file, edits = files.at(wanted.place), list[Edit | Opening]()
+    for call in calls_at(file, wanted.place, (wanted.last_name,)) or calls_at(file, wanted.place, _DRAWS):
+        seed = _seed_around(file, call)
+        # An option could have been given, and then it is the same in all processes.
+        is_apart = isinstance(file.source.parents[seed], ast.keyword) or names_rank(file.source, seed)
+        target = call if _names_beside(file, seed, call) else seed
+        if target is call and last_name(call.func) not in _NUMBERS:
+            raise NoCureError("the seed is computed with other names, and not from a number")
+        text, needed = _number(files, file, target, "0", is_apart)
         edits += [Edit(*file.span(target), text), *needed]
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called}")
     return Cure({file.path: edits}, "gives it a fixed seed", _ONE_OF_THEM)
 
 
-def _seed_around(own: EditableFile, node: ast.expr) -> ast.expr | None:
-    """Return the whole expression that becomes a seed; None where it becomes something else."""
-    target: ast.expr = node
-    is_open, inner = True, node
-    while True:
-        parent = own.source.parents[inner]
-        if isinstance(parent, ast.keyword):
-            holder = own.source.parents[parent]
-            is_option = parent.arg == "default" and "seed" in ast.unparse(holder).lower()
-            return target if is_seed_name(parent.arg or "") or is_option else None
-        if isinstance(parent, ast.Call) and inner in parent.args:
-            if last_name(parent.func) in _SEEDED or is_seed_name(last_name(parent.func)):
-                return target
-        elif isinstance(parent, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+def _seed_around(own: EditableFile, node: ast.expr) -> ast.expr:
+    """Return the whole expression around a node that becomes a seed; NoCureError where it becomes something else."""
+    while not _is_seed(own, node):
+        parent = own.source.parents[node]
+        if not isinstance(parent, _COMPUTED) and not (isinstance(parent, ast.Lambda) and not parent.args.args):
+            raise NoCureError("the value that the line reads does not become a seed")
+        node = parent
+    return node
+
+
+def _names_beside(own: EditableFile, seed: ast.expr, call: ast.Call) -> bool:
+    """Whether a seed is computed from a call and from names, such as a rank; functions that take the call are none."""
+    takers = [outer.func for outer in own.source.ancestors(call) if isinstance(outer, ast.Call)]
+    known = {part for one in (call, *takers) for part in walk(one)}
+    return any(isinstance(part, ast.Name) and part not in known for part in walk(seed))
+
+
+def _is_seed(own: EditableFile, node: ast.expr) -> bool:
+    """Whether an expression is what a seed is set to."""
+    match parent := own.source.parents[node]:
+        case ast.keyword():
+            is_option = parent.arg == "default" and "seed" in ast.unparse(own.source.parents[parent]).lower()
+            return is_seed_name(parent.arg or "") or is_option
+        case ast.Call() if node in parent.args:
+            return last_name(parent.func) in _SEEDED or is_seed_name(last_name(parent.func))
+        case ast.Assign() | ast.AnnAssign() | ast.NamedExpr():
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-            return target if any(is_seed_name(last_name(node)) for node in targets) else None
-        elif isinstance(parent, ast.Return):
-            return target if is_seed_name(getattr(own.source.function_of(parent), "name", "")) else None
-        elif isinstance(parent, ast.Lambda) and not parent.args.args:
-            pass
-        elif isinstance(parent, _BRANCHES):
-            is_open = False
-        elif not isinstance(parent, (*_COMPUTED, ast.Call)):
-            return None
-        assert isinstance(parent, ast.expr)
-        inner = parent
-        target = parent if is_open else target
+            return any(is_seed_name(last_name(one)) for one in targets)
+        case ast.Return():
+            return is_seed_name(getattr(own.source.function_of(parent), "name", ""))
+    return False
 
 
-def _number(own: EditableFile, node: ast.AST) -> tuple[str, list[Opening]]:
-    """Return a seed as text, and lines it needs: 0 for a node reached once, else new each time, alike in all runs."""
-    holder = own.source.function_of(node)
-    is_loop = loop_around(own.source, node) is not None
-    if isinstance(holder, ast.Module) and not is_loop:
-        return "0", []
-    if isinstance(holder, Function):
-        names = [arg.arg for arg in holder.args.args]
-        if holder.name == "__getitem__" and len(names) > 1:
-            return names[1], []
-        if holder.name in _ONCE and not is_loop:
-            return "0", []
-    if _is_in_workers(own, holder):
-        return f"{name_of(own, 'torch')}.initial_seed() % 2**32", [Opening("", "torch")]
-    if isinstance(holder, Function) and not is_loop and _is_called_once(own, holder):
-        return "0", []
-    stream, needed = _stream(own)
-    return f"{stream}.getrandbits(32)", needed
+def _number(
+    files: EditableFiles, own: EditableFile, node: ast.AST, fixed: str, is_apart: bool = False, bits: int = 32
+) -> tuple[str, list[Opening]]:
+    """Return a seed as text, and lines it needs: a fixed number for a node that runs once, else one drawn from torch.
 
-
-def _is_in_workers(own: EditableFile, holder: ast.AST) -> bool:
-    """Whether a function runs in the workers of a loader."""
-    parent = own.source.parents.get(holder)
-    if isinstance(parent, ast.keyword) and parent.arg == "worker_init_fn":
-        return True
-    if not isinstance(holder, Function):
-        return False
-    keywords = [node for node in own.source.every(ast.keyword) if node.arg == "worker_init_fn"]
-    return holder.name == "__iter__" or any(last_name(keyword.value) == holder.name for keyword in keywords)
-
-
-def _is_called_once(own: EditableFile, holder: ast.AST) -> bool:
-    """Whether a function is called at one place of its file, at the top level or in `main` and its like, in no loop."""
-    mentions = own.source.mentions(getattr(holder, "name", ""))
-    if len(mentions) != 1 or not isinstance(own.source.parents[mentions[0]], ast.Call):
-        return False
-    outer = own.source.function_of(mentions[0])
-    is_top = isinstance(outer, ast.Module) or getattr(outer, "name", "") in _ONCE
-    is_comprehended = any(isinstance(one, ast.ListComp | ast.GeneratorExp) for one in own.source.ancestors(mentions[0]))
-    return is_top and not is_comprehended and loop_around(own.source, mentions[0]) is None
-
-
-def _stream(own: EditableFile) -> tuple[str, list[Opening]]:
-    """Return the name of a generator of the file's own, and the line that makes it."""
-    name = f"_{_STREAM}" if own.source.mentions(_STREAM) else _STREAM
-    return name, [Opening(f"{name} = {name_of(own, 'random')}.Random(0)", "random")]
+    That is another one each time, and in each worker of a loader, but the same in all runs.
+    """
+    try:
+        once(files, own, node, is_apart)
+        return fixed, []
+    except NoCureError:
+        if has_ranks(files.project):
+            raise
+    if not is_torch_seeded_once(files.project):
+        raise NoCureError("it may run more than once, and torch, from which a seed could be drawn, is not seeded once")
+    torch, opening = module_at(own, node, "torch")
+    return f'{torch}.randint(2**{bits}, (), device="cpu").item()', [opening]
 
 
 def seed_given(files: EditableFiles, wanted: MendRequest) -> Cure:
@@ -305,11 +317,12 @@ def seed_given(files: EditableFiles, wanted: MendRequest) -> Cure:
     for call in calls_at(file, wanted.place, _SEEDLESS | {"seed", "seed_all"}):
         if not all(map(is_none, _given(call))):
             continue
-        text, needed = _number(file, call)
+        text, needed = _number(files, file, call, ordinal(file, call))
         (_, first), (_, stop) = file.span(call.func), file.span(call)
         name = last_name(call.func)
         if name == "SystemRandom":
-            edits += [Edit(*file.span(call), f"{name_of(file, 'random')}.Random({text})"), Opening("", "random")]
+            random, opening = module_at(file, call, "random")
+            edits += [Edit(*file.span(call), f"{random}.Random({text})"), opening]
         else:
             edits.append(Edit(first, stop, f"({text})"))
             if name in ("seed", "seed_all") and "torch" in wanted.called:
@@ -349,11 +362,12 @@ def drawn_instead(files: EditableFiles, wanted: MendRequest) -> Cure:
             arguments = "32"
         if name == "uuid4" and isinstance(call.func, ast.Name):
             raise NoCureError("uuid4 is imported by its own name")
-        is_once = name != "uuid4" and _number(file, call)[0] == "0"
-        stream, needed = (f"{name_of(file, 'random')}.Random(0)", [Opening("", "random")]) if is_once else _stream(file)
-        io, before = name_of(file, "io") if name == "open" else "", file.written(call.func).removesuffix(name)
-        edits += [Edit(*file.span(call), _DRAWS[name].format(stream, arguments, io, before)), *needed]
-        edits += [Opening("", "io")] if io else []
+        text, needed = _number(files, file, call, ordinal(file, call), bits=62)
+        random, opening = module_at(file, call, "random")
+        io, further = module_at(file, call, "io") if name == "open" else ("", opening)
+        before = file.written(call.func).removesuffix(name)
+        drawn = _DRAWS[name].format(f"{random}.Random({text})", arguments, io, before)
+        edits += [Edit(*file.span(call), drawn), *needed, opening, further]
     if not edits:
         raise NoCureError("the line does not show the call")
     effect = "what is drawn there is the same in every run: it is no secret, and two runs have the same ids"

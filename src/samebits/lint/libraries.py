@@ -70,13 +70,21 @@ ENTROPY = {
     *("os.getpid", "os.urandom", "uuid.uuid1", "uuid.uuid4", "secrets.randbits", "secrets.randbelow"),
     *("secrets.token_bytes", "random.SystemRandom", "torch.seed", "time.clock"),
 }
-# Function that splits or samples data (SB111) → the library of the generator that it draws from, the packages that it
-# comes from, and the argument that must be True for it to draw.
+# Frameworks that may run a script in several processes.
+FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
+
+# Function that splits or samples data (SB111) → the library of the generator that it draws from, the package that it
+# comes from, the argument that must be True for it to draw; the argument that takes a seed or a generator, the module
+# that makes it, and how: `{0}` is the module's name, and `{1}` a number.
+OF_TORCH = ("torch", "torch", "", "generator", "torch", "{0}.Generator().manual_seed({1})")
+_OF_SKLEARN = ("numpy", "sklearn", "", "random_state", "", "{1}")
+# Given a number, they would make the same folds at each call of `split()`.
+_FOLDS = ("random_state", "numpy", "{0}.random.RandomState({1})")
 SPLITS = {
-    "random_split": ("torch", ("torch",), ""),
-    "train_test_split": ("numpy", ("sklearn",), ""),
-    "KFold": ("numpy", ("sklearn",), "shuffle"),
-    "StratifiedKFold": ("numpy", ("sklearn",), "shuffle"),
-    "ShuffleSplit": ("numpy", ("sklearn",), ""),
-    "resample": ("numpy", ("sklearn",), ""),
+    "random_split": OF_TORCH,
+    "train_test_split": _OF_SKLEARN,
+    "KFold": ("numpy", "sklearn", "shuffle", *_FOLDS),
+    "StratifiedKFold": ("numpy", "sklearn", "shuffle", *_FOLDS),
+    "ShuffleSplit": ("numpy", "sklearn", "", *_FOLDS),
+    "resample": _OF_SKLEARN,
 }

@@ -281,13 +281,13 @@ def draws_in(source: Source, library: str) -> list[ast.Call]:
 
 def splits_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """The calls that split or sample data by a global generator, each with its library."""
-    for name, (library, roots, needs) in SPLITS.items():
+    for name, (library, package, needs, *_) in SPLITS.items():
         for call in source.methods[name]:
             seeds = [argument(call, keyword) for keyword in GENERATOR_KEYWORDS]
             seeds += call.args[2:] if name == "random_split" else []
             is_global = all(one is None or is_none(one) for one in seeds) and all(one.arg for one in call.keywords)
             is_drawing = not needs or is_true(argument(call, needs))
-            if is_global and is_drawing and source.qualified(call.func).startswith(roots):
+            if is_global and is_drawing and source.qualified(call.func).startswith(package):
                 yield library, call
 
 
@@ -393,6 +393,14 @@ def loop_around(source: Source, node: ast.AST) -> ast.For | ast.AsyncFor | ast.W
         if isinstance(outer, ast.For | ast.AsyncFor | ast.While):
             return outer
     return None
+
+
+RANK = re.compile(r"((.*_)?rank|process_index)", re.IGNORECASE)
+
+
+def names_rank(source: Source, node: ast.expr) -> bool:
+    """Whether an expression, or a value that its names were assigned, names a rank."""
+    return any(RANK.fullmatch(last_name(part)) for part in parts_of(source, node))
 
 
 def statements_above(source: Source, node: ast.AST) -> list[ast.stmt]:

@@ -14,11 +14,9 @@ Told:
         train(DataLoader(data, sampler=sampler))
 """
 
+from samebits.lint.libraries import FRAMEWORKS
 from samebits.lint.project import argument
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
-
-# Libraries that call `set_epoch` themselves.
-_FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ignite", "mmengine", "fastai")
 
 
 @Rule("error")
@@ -29,5 +27,5 @@ def find(project: Project, source: Source) -> Findings:
         files = project.files_of_scripts(source) if project.entries_of(source) else project.sources
         if project.is_mentioned(files, "set_epoch"):
             continue
-        if getattr(shuffle, "value", True) is not False and not roots & set(_FRAMEWORKS):
+        if getattr(shuffle, "value", True) is not False and not roots & set(FRAMEWORKS):  # they call it themselves
             yield Finding.at(source, call, "shuffles every epoch alike: set_epoch() is called nowhere")

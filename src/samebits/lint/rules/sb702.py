@@ -12,13 +12,10 @@ With one seed for the split:
 """
 
 import ast
-import re
 
-from samebits.lint.project import parts_of, seeds_in, splits_in
+from samebits.lint.project import names_rank, seeds_in, splits_in
 from samebits.lint.rule import Finding, Findings, Project, Rule, Source
 from samebits.lint.source import last_name
-
-_RANK = re.compile(r"((.*_)?rank|process_index)", re.IGNORECASE)
 
 
 @Rule("error", fix="safe", cure="generator")
@@ -37,4 +34,4 @@ def find(project: Project, source: Source) -> Findings:
 
 
 def _names_rank(source: Source, seed: ast.Call) -> bool:
-    return any(_RANK.fullmatch(last_name(part)) for argument in seed.args for part in parts_of(source, argument))
+    return any(names_rank(source, argument) for argument in seed.args)

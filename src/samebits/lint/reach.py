@@ -1,0 +1,81 @@
+"""How often code runs in a program, and in how many processes: where one fixed number would make alike what was not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from samebits.lint.libraries import FRAMEWORKS, SEEDS, is_seed_helper
+from samebits.lint.project import RANK, Project, class_around, handed_on, seeds_in
+from samebits.lint.source import Function, Source
+
+# A node, the call of the function that it stands in, the call of that one's, and so on up to the top level.
+Way = list[tuple[Source, ast.AST]]
+_REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_STARTING = re.compile(r"multiprocessing|distributed|joblib|ray|Process|ProcessPoolExecutor|Pool|spawn|fork")
+
+
+def way_to(project: Project, source: Source, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> Way:
+    """Return the only way to a node that runs once in a process; empty where it may run more than once, or never.
+
+    A function runs once where its name is mentioned once, in a call that runs once: what is decorated, handed on, or a
+    method may be called by others, too.
+    """
+    inner = node
+    for outer in source.ancestors(node):
+        if isinstance(outer, _REPEATED) and inner is not getattr(outer, "iter", None):
+            return []
+        if isinstance(outer, Function) and inner in outer.body:
+            calls = _mentions(project, source, outer)
+            is_plain = not outer.decorator_list and class_around(source, outer) is None and outer not in seen
+            if not is_plain or len(calls) != 1 or not calls[0][0].is_called(calls[0][1]):
+                return []
+            further = way_to(project, *calls[0], seen | {outer})
+            return further and [(source, node), *further]
+        inner = outer
+    return [(source, node)]
+
+
+def _mentions(project: Project, source: Source, function: Function) -> list[tuple[Source, ast.Name | ast.Attribute]]:
+    """Return the mentions of a function in its file and those that import it; of one with two names, none."""
+    users = [file for file in project.sources if file is source or source in project.imports_of(file)]
+    for file in users:
+        for own, full in file.imported.items():
+            if full.rpartition(".")[2] == function.name != own:
+                return []
+    return [(file, node) for file in users for node in file.named[function.name]]
+
+
+def has_ranks(project: Project) -> bool:
+    """Whether several processes may run the program, besides the workers of a loader: it starts some, or has ranks."""
+    for file in project.sources:
+        texts = [node.value for node in file.every(ast.Constant) if isinstance(node.value, str)]
+        if any(map(RANK.fullmatch, (*file.words, *texts))):
+            return True
+        for parts in (name.split(".") for name in file.calls):
+            if any(map(_STARTING.fullmatch, parts)) or (parts[0] in FRAMEWORKS and parts[-1][:1].isupper()):
+                return True
+    return False
+
+
+def is_torch_seeded_once(project: Project) -> bool:
+    """Whether torch is seeded once in a program, and in one process, so that each draw from it is another one."""
+    seeds = [(file, call) for file in project.sources for library, call in seeds_in(file) if library == "torch"]
+    helpers = [(file, name) for file in project.sources for name in file.calls if is_seed_helper(name)]
+    seeds += [(file, call) for file, name in helpers for call in file.calls[name]]
+    is_hidden = any("fork_rng" in file.words or any(handed_on(file, SEEDS)) for file in project.sources)
+    return bool(seeds) and all(way_to(project, *seed) for seed in seeds) and not is_hidden and not has_ranks(project)
+
+
+def comes_first(way: Way, source: Source, node: ast.AST, seen: Sequence[ast.AST] = ()) -> bool:
+    """Whether a node runs only after another one, to which a way leads; what is called by others counts as later."""
+    lines = {own.function_of(one): getattr(one, "lineno", 0) for own, one in way}
+    here: ast.AST = node
+    while isinstance(here := source.function_of(here), ast.Lambda):
+        pass
+    if here in lines or not isinstance(here, Function):
+        return here in lines and lines[here] < getattr(node, "lineno", 0)
+    owner = class_around(source, here) or here
+    mentions = [one for one in source.named[owner.name] if owner not in source.ancestors(one)]
+    return here in seen or all(comes_first(way, source, one, [*seen, here]) for one in mentions)
