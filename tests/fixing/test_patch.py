@@ -498,7 +498,8 @@ CURES = {
         "import random, torch, uuid\ntorch.manual_seed(0)\nclass A:\n    def __init__(self):\n"
         "        self.id = uuid.uuid4().hex  # <-\n",
         "import random, torch, uuid\ntorch.manual_seed(0)\nclass A:\n    def __init__(self):\n"
-        f"        self.id = uuid.UUID(int=random.Random({DRAWN.replace('32', '62')}).getrandbits(128), version=4).hex  # <-\n",
+        f"        self.id = uuid.UUID(int=random.Random({DRAWN.replace('32', '62')})"
+        ".getrandbits(128), version=4).hex  # <-\n",
     ),
     "memory": (
         "uninitialized-memory",

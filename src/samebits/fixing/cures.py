@@ -6,6 +6,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -81,10 +82,13 @@ class EditableFiles:
     Args:
         read: returns the file at a path; raises NoCureError where the file must not be edited, or cannot.
         paths: paths of all files of the program, for data flow across files.
+        callers: paths of further files, which may call what those define.
     """
 
-    def __init__(self, read: Callable[[str], EditableFile], paths: Iterable[str] = ()) -> None:
-        self._read, self._paths = read, [*paths]
+    def __init__(
+        self, read: Callable[[str], EditableFile], paths: Iterable[str] = (), callers: Iterable[str] = ()
+    ) -> None:
+        self._read, self._paths, self._callers = read, [*paths], [*callers]
         self._known: dict[str, EditableFile] = {}
 
     def of(self, path: str) -> EditableFile:
@@ -99,14 +103,6 @@ class EditableFiles:
             raise NoCureError("the script is no file of yours")
         return self.of(wanted.script)
 
-    def all(self) -> Iterator[EditableFile]:
-        """The files of the program, without those that must not be edited, or cannot."""
-        for path in dict.fromkeys([*self._paths, *self._known]):
-            try:
-                yield self.of(path)
-            except NoCureError:
-                continue
-
     def at(self, site: Site) -> EditableFile:
         """Return the file of a line; raises NoCureError where the line is not the one that ran."""
         file = self.of(site.path)
@@ -119,12 +115,21 @@ class EditableFiles:
     @cached_property
     def project(self) -> Project:
         """All files together: what they import, and which of their functions are called where."""
-        return Project([file.source for file in self.all()])
+        own = [*self._paths, *self._known]
+        others = _sources(self._read, [path for path in self._callers if path not in own])
+        return Project([*_sources(self.of, own), *others])
 
     @cached_property
     def flow(self) -> Flow:
         """The data flow of all files: the shapes that their expressions may have."""
-        return Flow(self.project.sources)
+        return Flow([*_sources(self.of, [*self._paths, *self._known])])
+
+
+def _sources(read: Callable[[str], EditableFile], paths: Iterable[str]) -> Iterator[Source]:
+    """The files at some paths, without those that must not be edited, or cannot."""
+    for path in dict.fromkeys(paths):
+        with suppress(NoCureError):
+            yield read(path).source
 
 
 def once(files: EditableFiles, own: EditableFile, node: ast.AST, is_apart: bool = False) -> Way:

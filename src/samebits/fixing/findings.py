@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from samebits.base.sites import Site
@@ -15,12 +15,13 @@ from samebits.lint.findings import Finding
 from samebits.lint.rule import find_rule
 
 
-def mend(found: Sequence[Finding], also_unsafe: bool = False) -> tuple[Draft, list[Finding]]:
+def mend(found: Sequence[Finding], also_unsafe: bool = False, paths: Iterable[str] = ()) -> tuple[Draft, list[Finding]]:
     """Return a patch for the findings that have a cure, and the findings that it mends; nothing is written.
 
     Args:
         found: findings of `samebits lint`; those in notebooks are left as they are.
         also_unsafe: also apply the cures that change what the script does.
+        paths: the files that were read, which may call what the others define.
     """
     wanted: dict[tuple[str, Site], tuple[MendRequest, list[Finding]]] = {}
     for one in found:
@@ -28,7 +29,9 @@ def mend(found: Sequence[Finding], also_unsafe: bool = False) -> tuple[Draft, li
         if rule.cure and not one.cell and (rule.fix == "safe" or also_unsafe):
             cause = MendRequest(rule.cure, site, called=_called(one, rule.cure))
             wanted.setdefault((rule.cure, site), (cause, []))[1].append(one)
-    draft = patch([cause for cause, _ in wanted.values()], EditableFiles(_read, [site.path for _, site in wanted]))
+    callers = [os.path.abspath(path) for path in paths if path.endswith(".py")]
+    files = EditableFiles(_read, [site.path for _, site in wanted], callers)
+    draft = patch([cause for cause, _ in wanted.values()], files)
     mended = {(one.factor, one.site) for one in draft.mends}
     return draft, [finding for key, (_, findings) in wanted.items() if key in mended for finding in findings]
 

@@ -110,7 +110,7 @@ def lint(paths: Sequence[str | Path], options: LintOptions | None = None, jobs: 
     """
     options = options or LintOptions()
     chosen = _chosen(options)
-    files = list(dict.fromkeys(name for path in paths for name in _files(Path(path), options.exclude)))
+    files = files_in(paths, options.exclude)
     texts, unread = Group(), list[Unread]()
     for name in files:
         try:
@@ -161,6 +161,11 @@ def _chosen(options: LintOptions) -> list[Rule]:
             raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(rule.code for rule in rules)}")
     selected = [rule for rule in rules if rule.code.startswith(options.select)] if options.select else rules
     return [rule for rule in selected if not (options.ignore and rule.code.startswith(options.ignore))]
+
+
+def files_in(paths: Sequence[str | Path], exclude: Sequence[str] = ()) -> list[str]:
+    """Return the files that are read of some paths; raises UsageError where there is none."""
+    return list(dict.fromkeys(name for path in paths for name in _files(Path(path), exclude)))
 
 
 def _files(path: Path, exclude: Sequence[str]) -> Iterator[str]:

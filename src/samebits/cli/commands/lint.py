@@ -11,7 +11,7 @@ from samebits.base.errors import UsageError
 from samebits.cli import options
 from samebits.launch.config import read_config
 from samebits.launch.machine import cores
-from samebits.lint.linting import LintOptions, lint
+from samebits.lint.linting import LintOptions, files_in, lint
 from samebits.lint.rule import find_rule
 from samebits.report.forms import DEFAULT
 from samebits.report.lints import rule_page
@@ -65,7 +65,7 @@ def command(
         from samebits.fixing.edits import write_all
         from samebits.fixing.findings import mend
 
-        draft, mended = mend(linted.findings, unsafe_fixes)
+        draft, mended = mend(linted.findings, unsafe_fixes, files_in(paths, chosen.exclude))
         if diff:
             options.answer(draft.diff, is_data=True)
             raise SystemExit(linted.exit_code)
