@@ -88,6 +88,45 @@ CURES = {
         x = rand(3)  # <-
         """,
     ),
+    "an import that comes late": (
+        "torch-rng",
+        "torch.rand",
+        """
+        import os
+        os.environ["OMP_NUM_THREADS"] = "1"
+        import torch
+        from torch import nn
+        x = torch.rand(3)  # <-
+        """,
+        """
+        import os
+        os.environ["OMP_NUM_THREADS"] = "1"
+        import torch
+        from torch import nn
+
+        torch.manual_seed(0)
+        x = torch.rand(3)  # <-
+        """,
+    ),
+    "a seed that NumPy would refuse": (
+        "numpy-rng",
+        "numpy.random.rand",
+        """
+        import numpy as np
+        import torch
+        BIG = 20240131235959
+        torch.manual_seed(BIG)  # early
+        x = np.random.rand(3)  # <-
+        """,
+        """
+        import numpy as np
+        import torch
+        BIG = 20240131235959
+        torch.manual_seed(BIG)  # early
+        np.random.seed(BIG % 2**32)
+        x = np.random.rand(3)  # <-
+        """,
+    ),
     "another alias": (
         "numpy-rng",
         "numpy.random.rand",
@@ -371,6 +410,18 @@ CURES = {
         "first = next(folder.iterdir())  # <-\n",
         "first = next(iter(sorted(folder.iterdir())))  # <-\n",
     ),
+    "a first one, by a name": (
+        "file-order",
+        "pathlib.Path.iterdir",
+        "files = folder.iterdir()  # <-\nfirst = next(files)\n",
+        "files = iter(sorted(folder.iterdir()))  # <-\nfirst = next(files)\n",
+    ),
+    "a list": (
+        "file-order",
+        "glob.glob",
+        "import glob\nfiles = glob.glob('*.png')  # <-\nfirst = files[0]\n",
+        "import glob\nfiles = sorted(glob.glob('*.png'))  # <-\nfirst = files[0]\n",
+    ),
     "scandir": (
         "file-order",
         "os.scandir",
@@ -398,6 +449,18 @@ CURES = {
         "found = {n.lower() for n in names}\n"
         "for i, name in enumerate(sorted(found, key=str)):  # <-\n    ids[name] = i\n",
     ),
+    "a set that joins another one": (
+        "hash-seed",
+        "",
+        "seen = set(); seen |= set(words); ids = {w: i for i, w in enumerate(seen)}  # <-\n",
+        "seen = set(); seen |= set(words); ids = {w: i for i, w in enumerate(sorted(seen, key=str))}  # <-\n",
+    ),
+    "a set that joins a list": (
+        "hash-seed",
+        "",
+        "rows = []\nrows += set(words)  # <-\n",
+        "rows = []\nrows += sorted(set(words), key=str)  # <-\n",
+    ),
     "hash": (
         "hash-seed",
         "hash()",
@@ -421,6 +484,24 @@ CURES = {
         "concurrent.futures.as_completed",
         "jobs = {pool.submit(f, n) for n in range(3)}\nfor job in as_completed(jobs):  # <-\n    print(job.result())\n",
         "jobs = dict.fromkeys(pool.submit(f, n) for n in range(3))\nfor job in jobs:  # <-\n    print(job.result())\n",
+    ),
+    "tasks that are let go of": (
+        "completion-order",
+        "concurrent.futures.as_completed",
+        "jobs = [pool.submit(f, n) for n in range(3)]\nfor job in as_completed(jobs):  # <-\n    jobs.remove(job)\n",
+        "jobs = [pool.submit(f, n) for n in range(3)]\nfor job in list(jobs):  # <-\n    jobs.remove(job)\n",
+    ),
+    "tasks that are popped": (
+        "completion-order",
+        "concurrent.futures.as_completed",
+        "jobs = {pool.submit(f, n): n for n in range(3)}\nrows = [jobs.pop(job) for job in as_completed(jobs)]  # <-\n",
+        "jobs = {pool.submit(f, n): n for n in range(3)}\nrows = [jobs.pop(job) for job in list(jobs)]  # <-\n",
+    ),
+    "the first that is completed": (
+        "completion-order",
+        "concurrent.futures.as_completed",
+        "done = as_completed(jobs)  # <-\nfirst = next(done)\n",
+        "done = iter(list(jobs))  # <-\nfirst = next(done)\n",
     ),
     "tasks that are started there": (
         "completion-order",
@@ -608,6 +689,61 @@ REFUSED = {
         "random.random",
         "import random; y = (\n    1\n)\nx = random.random()  # <-\n",
         "more than one statement",
+    ),
+    "a text that begins there": (
+        "python-rng",
+        "random.random",
+        "import random\nSEED = 3; TEXT = '''a\nb'''\nx = random.random()  # <-\n",
+        "more than one statement",
+    ),
+    "a seed that a text begins behind": (
+        "another seed",
+        "",
+        "import torch, random\ntorch.manual_seed(3); TEXT = '''a\nb'''\nx = random.random()  # <-\n",
+        "holds more",
+    ),
+    "a draw above the seed": (
+        "another seed",
+        "",
+        "import torch, random\nx = random.random()  # <-\ntorch.manual_seed(3)\n",
+        "drawn from above",
+    ),
+    "names from anywhere": ("python-rng", "random.random", "from x import *\ny = random.random()  # <-\n", "may be"),
+    "another function of that import": (
+        "uninitialized-memory",
+        "torch.empty",
+        "from torch import empty\nx = empty(3)  # <-\n",
+        "by its own name",
+    ),
+    "a format that zeros cannot have": (
+        "uninitialized-memory",
+        "torch.empty",
+        "x = torch.empty(2, memory_format=torch.channels_last)  # <-\n",
+        "memory_format",
+    ),
+    "entries that are closed": (
+        "file-order",
+        "os.scandir",
+        "entries = os.scandir('.')  # <-\nx = list(entries)\nentries.close()\n",
+        "only an iterator",
+    ),
+    "a loader for each epoch": (
+        "data-workers",
+        "DataLoader(...)",
+        "for epoch in range(3):\n    loader = DataLoader(data)  # <-\n",
+        "more than once",
+    ),
+    "a text as a seed": (
+        "another seed",
+        "",
+        "import random, torch\nrandom.seed('a')\nx = torch.rand(3)  # <-\n",
+        "no whole number",
+    ),
+    "bytes, with a rank": (
+        "os-entropy",
+        "os.urandom",
+        "torch.manual_seed(int.from_bytes(os.urandom(4), order) + rank)  # <-\n",
+        "processes may run it",
     ),
     "a name of its own": ("os-entropy", "uuid.uuid4", "def f():\n    return uuid4()  # <-\n", "its own name"),
 }

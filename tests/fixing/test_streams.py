@@ -39,17 +39,15 @@ class Data(Dataset):
 # name: a program that prints a row for each fold, epoch, rank, layer or worker, and whether it is mended at all. Rows
 # that differ must differ still; where it is mended, they are the same in two runs.
 PROGRAMS = {
-    "once": ((f"{SEEDED}print(np.random.rand(3))\n"), True),
-    "folds": ((f"{HEAD}for fold in range(3):\n    torch.manual_seed(0)\n    print(np.random.rand(3))\n"), False),
+    "once": (f"{SEEDED}print(np.random.rand(3))\n", True),
+    "folds": (f"{HEAD}for fold in range(3):\n    torch.manual_seed(0)\n    print(np.random.rand(3))\n", False),
     "an evaluation": (
-        (
-            f"{HEAD}def evaluate():\n    torch.manual_seed(0)\n    return torch.rand(1)\n"
-            "for epoch in range(4):\n    print(np.random.permutation(99))\n    evaluate()\n"
-        ),
+        f"{HEAD}def evaluate():\n    torch.manual_seed(0)\n    return torch.rand(1)\n"
+        "for epoch in range(4):\n    print(np.random.permutation(99))\n    evaluate()\n",
         False,
     ),
     "a draw above the seed": (
-        (f"{HEAD}def draw():\n    return np.random.rand(3)\nprint(draw())\ntorch.manual_seed(0)\nprint(draw())\n"),
+        f"{HEAD}def draw():\n    return np.random.rand(3)\nprint(draw())\ntorch.manual_seed(0)\nprint(draw())\n",
         False,
     ),
     "epochs, sample by sample": (
@@ -98,18 +96,16 @@ PROGRAMS = {
         False,
     ),
     "repeated splits": (
-        (
-            f"{SEEDED}from sklearn.model_selection import KFold\nfolds = KFold(2, shuffle=True)\n"
-            "for time in range(3):\n    print([a.tolist() for a, b in folds.split(range(30))])\n"
-        ),
+        f"{SEEDED}from sklearn.model_selection import KFold\nfolds = KFold(2, shuffle=True)\n"
+        "for time in range(3):\n    print([a.tolist() for a, b in folds.split(range(30))])\n",
         True,
     ),
     "splits in a loop": (
-        (f"{HEAD}for fold in range(3):\n    print(random_split(range(30), [10, 20])[0].indices)\n"),
+        f"{HEAD}for fold in range(3):\n    print(random_split(range(30), [10, 20])[0].indices)\n",
         False,
     ),
     "a function of another file": (
-        (f"{SEEDED}from tools import noisy\nfor row in range(3):\n    print(noisy())\n"),
+        f"{SEEDED}from tools import noisy\nfor row in range(3):\n    print(noisy())\n",
         True,
     ),
 }
