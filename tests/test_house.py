@@ -32,7 +32,7 @@ BUDGET = {
     "fixing": 1500,
     "integrations": 1350,
     "launch": 1250,
-    "lint": 4600,
+    "lint": 4950,
     "locking": 1900,
     "ops": 1350,
     "pricing": 850,

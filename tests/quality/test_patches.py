@@ -49,14 +49,15 @@ CALLED = {
     "listdir": "os.listdir",
     "glob": "glob.glob",
 }
-# What no edit of a line mends: what threads share, times that are no seeds, what SQLite draws, and names of files.
+# What no edit of a line mends: what threads share, times that are no seeds, what SQLite draws, names of files, and what
+# may be made again, before the only seed.
 UNMENDED = {"thread_order_queue", "thread_order_rows", "clock_stopwatch", "two_numpy_clock"}
-UNMENDED |= {"two_workers_clock", "os_entropy_sql", "os_entropy_temporary"}
+UNMENDED |= {"two_workers_clock", "os_entropy_sql", "os_entropy_temporary", "os_entropy_uuid"}
 # What a dataset carries from sample to sample no key takes from it.
 NOT_ENOUGH = {"data_workers_carried"}
 # Of each factor one: what the fast tests have of sound scripts, patched where a patch mends them.
 SOUND = {"clock_workers", "completion_order_folds", "file_order_helper", "hash_seed_groups", "memory_addresses_clip"}
-SOUND |= {"numpy_rng_folds", "os_entropy_uuid", "process_id_seed", "python_rng_accumulate", "thread_order_queue"}
+SOUND |= {"numpy_rng_folds", "os_entropy_secrets", "process_id_seed", "python_rng_accumulate", "thread_order_queue"}
 SOUND |= {"torch_algorithms_off", "torch_rng_model", "uninitialized_hidden"}
 
 

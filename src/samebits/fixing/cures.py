@@ -12,14 +12,15 @@ from functools import cached_property
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
-from samebits.fixing.insertion_points import Opening, above_imports, first_line, imports_end, module_at, name_of
+from samebits.fixing.insertion_points import Opening, first_line, module_at, name_of
 from samebits.lint.environment import closest_variable, variables_set
 from samebits.lint.flow import Flow
 from samebits.lint.hash_order import iterated_by
+from samebits.lint.imports import above_imports, imports_end
 from samebits.lint.libraries import OF_TORCH, SPLITS
 from samebits.lint.project import Project, argument, parts_of
-from samebits.lint.reach import Way, has_ranks, way_to
-from samebits.lint.source import Source, called, dotted, is_none, last_name, walk
+from samebits.lint.reach import Way, has_ranks, is_left_alone, is_used_up, way_to
+from samebits.lint.source import Source, called, dotted, is_none, last_name
 
 
 @dataclass(frozen=True)
@@ -214,14 +215,6 @@ def sort_listing(files: EditableFiles, wanted: MendRequest) -> Cure:
     return Cure(edits, "sorts the listing", _ANOTHER_ORDER)
 
 
-def _is_used_up(source: Source, node: ast.expr) -> bool:
-    """Whether all that an iterator gives is taken at once, by a loop or a builtin, so that a list does as well."""
-    parent = source.parents[node]
-    if isinstance(parent, ast.Call):
-        return node in parent.args and hasattr(builtins, dotted(parent.func)) and dotted(parent.func) != "next"
-    return getattr(parent, "iter", None) is node or isinstance(parent, ast.Starred | ast.YieldFrom)
-
-
 def _sort_call(own: EditableFile, call: ast.Call) -> list[Edit]:
     parent = own.source.parents[call]
     key = ", key=lambda entry: entry.name" if last_name(call.func) == "scandir" else ""
@@ -237,7 +230,7 @@ def _sort_call(own: EditableFile, call: ast.Call) -> list[Edit]:
         return wrapped(own, iterated[0], "sorted(", f"{key})")
     if isinstance(parent, ast.Call) and last_name(parent.func) == "sorted":
         raise NoCureError("the listing is sorted already, by a key that several entries share")
-    if own.source.qualified(call.func) in _LISTS or _is_used_up(own.source, call):
+    if own.source.qualified(call.func) in _LISTS or is_used_up(own.source, call):
         return wrapped(own, call, "sorted(", f"{key})")
     name = last_name(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
     users = [parent, *(own.source.parents[node] for node in own.source.named[name])]
@@ -375,26 +368,17 @@ def in_order_of_tasks(files: EditableFiles, wanted: MendRequest) -> Cure:
         if files.flow.of(call.args[0]).kind == "set":
             edits += (edit for value in _made(file, call.args[0]) for edit in _as_keys(file, value))
         (start, stop), (first, last) = file.span(call), file.span(call.args[0])
-        is_used_up = _is_used_up(file.source, call)
-        before, after = ("", "") if is_used_up else ("iter(", ")")
+        is_taken = is_used_up(file.source, call)
+        before, after = ("", "") if is_taken else ("iter(", ")")
         if isinstance(call.args[0], ast.GeneratorExp):
             # All tasks are started before the first one is waited for.
             edits += [Edit(start, first + 1, f"{before}["), Edit(last - 1, stop, f"]{after}")]
             continue
-        if not is_used_up or not _is_left_alone(file.source, call, call.args[0]):
+        if not is_taken or not is_left_alone(file.source, call, call.args[0]):
             before, after = f"{before}list(", f"){after}"
         edits += [Edit(start, first, before), Edit(last, stop, after)]
     effect = "results come in the order of their tasks, so one that takes long is waited for"
     return Cure({file.path: edits}, "takes results in the order of their tasks", effect)
-
-
-def _is_left_alone(source: Source, call: ast.Call, tasks: ast.expr) -> bool:
-    """Whether tasks are not mentioned, and so not changed, where they are gone over, nor in other functions."""
-    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.stmt
-    loop = next(outer for outer in source.ancestors(call) if isinstance(outer, kinds))
-    mentions, here = source.mentions(dotted(tasks)), source.function_of(call)
-    is_known = isinstance(tasks, ast.Name) and all(source.function_of(one) is here for one in mentions)
-    return is_known and not any(one in walk(loop) for one in mentions if one is not tasks)
 
 
 # ---- settings
@@ -405,7 +389,7 @@ _OTHER_KERNELS = "operations are computed by other kernels, maybe slower ones, s
 def _setting(files: EditableFiles, wanted: MendRequest, call: str, does: str, effect: str) -> Cure:
     """Return the cure that adds a call of torch at the start of the script."""
     file = files.script(wanted)
-    below = imports_end(file, "torch")
+    below = imports_end(file.source, "torch")
     return Cure({file.path: [Opening(f"{name_of(file, 'torch', below)}.{call}", "torch", below)]}, does, effect)
 
 
@@ -509,7 +493,7 @@ def set_above(files: EditableFiles, wanted: MendRequest) -> Cure:
     if len(statements) != 1 or names != {"os"}:
         raise NoCureError("the line uses more than os, which may not be there above the imports")
     start, stop = file.whole_lines(statements[0])
-    opening = Opening(file.text[start:stop].rstrip("\r\n"), "os", _os_import(file) or above_imports(file))
+    opening = Opening(file.text[start:stop].rstrip("\r\n"), "os", _os_import(file) or above_imports(file.source))
     return Cure({file.path: [Edit(start, stop, ""), opening]}, "sets it above all imports", "the variable takes effect")
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
+from samebits.lint.imports import above_imports, import_of, is_bound, only_imports
 from samebits.lint.source import Function, last_name
 
 # Module → the alias that everybody gives it.
 _ALIASES = {"numpy": "np"}
-_SEED = re.compile(r"(?:[A-Z0-9]+_)?SEED", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -33,51 +32,24 @@ class Opening:
 
 def module_at(own: EditableFile, node: ast.AST, module: str) -> tuple[str, Opening]:
     """Return the name of a module where a node stands, and the opening that imports it if no line above does."""
-    below = above_imports(own)
+    below = above_imports(own.source)
     for one in own.source.tree.body:
         if one is node or one in own.source.ancestors(node):
             break
-        below = max(below, one.end_lineno or 0) if _only_imports(one) else below
-    if module not in sys.stdlib_module_names and _import_of(own, module)[1] > below:
+        below = max(below, one.end_lineno or 0) if only_imports(one) else below
+    if module not in sys.stdlib_module_names and import_of(own.source, module)[1] > below:
         raise NoCureError(f"{module} is imported only below")
     return name_of(own, module, below), Opening("", module, below)
 
 
 def name_of(own: EditableFile, module: str, below: int) -> str:
     """Return the name by which a file calls a module below a line, once it is imported there; NoCureError if taken."""
-    present, line = _import_of(own, module, below)
+    present, line = import_of(own.source, module, below)
     stars = [node.lineno for node in own.source.every(ast.ImportFrom) if node.names[0].name == "*"]
     name = _ALIASES.get(module, module.partition(".")[0])
-    if any(star > line for star in stars) or (not present and _is_bound(own, module, name)):
+    if any(star > line for star in stars) or (not present and is_bound(own.source, module, name)):
         raise NoCureError(f"{name} is something else in this file than the module, or may be")
     return present or _ALIASES.get(module, module)
-
-
-def _import_of(own: EditableFile, module: str, below: int = sys.maxsize) -> tuple[str, int]:
-    """Return the name of a module that a file imports at its top level down to a line, and where; `"", 0` if not."""
-    for node in own.source.tree.body:
-        for alias in node.names if isinstance(node, ast.Import) and node.lineno <= below else ():
-            if alias.name == module and alias.asname:
-                return alias.asname, node.lineno
-            if not alias.asname and (alias.name == module or alias.name.startswith(f"{module}.")):
-                return module, node.lineno
-    return "", 0
-
-
-def _is_bound(own: EditableFile, module: str, name: str) -> bool:
-    """Whether a file binds a name to something other than a module, or its package."""
-    for node in ast.walk(own.source.tree):
-        match node:
-            case ast.Name(id=bound, ctx=ast.Store()) if bound == name:
-                return True
-            case ast.arg(arg=bound) | ast.FunctionDef(name=bound) | ast.ClassDef(name=bound) if bound == name:
-                return True
-            case ast.Import() | ast.ImportFrom():
-                for alias in node.names:
-                    is_module = isinstance(node, ast.Import) and (not alias.asname or alias.name == module)
-                    if (alias.asname or alias.name).partition(".")[0] == name and not is_module:
-                        return True
-    return False
 
 
 def opened(own: EditableFile, openings: Sequence[Opening]) -> list[Edit]:
@@ -86,7 +58,7 @@ def opened(own: EditableFile, openings: Sequence[Opening]) -> list[Edit]:
     for below in sorted({opening.below for opening in openings}):
         here = [opening for opening in openings if opening.below == below]
         modules = [one for one in dict.fromkeys(opening.module for opening in here) if one not in added]
-        missing = [module for module in modules if not _import_of(own, module, below)[0]]
+        missing = [module for module in modules if not import_of(own.source, module, below)[0]]
         added |= {*missing}
         imports = [f"import {one}{f' as {_ALIASES[one]}' if one in _ALIASES else ''}" for one in missing]
         lines = [*dict.fromkeys(opening.line for opening in here if opening.line)]
@@ -117,61 +89,6 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def above_imports(own: EditableFile) -> int:
-    """Return the line on which the docstring and the imports from `__future__` end; 0 where there are none."""
-    end = 0
-    for node in own.source.tree.body:
-        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not (is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__")):
-            break
-        end = node.end_lineno or 0
-    return end
-
-
-def imports_end(own: EditableFile, module: str) -> int:
-    """Return the line on which the imports at the top of a file end, and those with which a package first comes.
-
-    Where there are none, it is the line of the docstring, or 0.
-    """
-    end, is_there, is_open = above_imports(own), False, True
-    for node in own.source.tree.body:
-        if (node.end_lineno or 0) > end:
-            is_wanted = not is_there and module.partition(".")[0] in _packages(node)
-            is_open = _only_imports(node) and (is_open or is_wanted)
-            is_there |= is_wanted
-            end = node.end_lineno or 0 if is_open else end
-    return end
-
-
-def _packages(node: ast.stmt) -> set[str]:
-    names = (
-        [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "") or ""]
-    )
-    return {name.partition(".")[0] for name in names}
-
-
-def _only_imports(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Try | ast.If):
-        inner = [*node.body, *node.orelse, *(each for one in getattr(node, "handlers", []) for each in one.body)]
-        has_import = any(isinstance(one, ast.Import | ast.ImportFrom) for one in inner)
-        return has_import and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in inner)
-    return isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def seed_constant(own: EditableFile) -> tuple[str, int]:
-    """Return name and line of a number at the top of a file that is called a seed; `"", 0` where there is none."""
-    for node in own.source.tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))) if _SEED.fullmatch(name):
-                if type(value) is int and 0 <= value < 2**32:
-                    return name, node.end_lineno or 0
-            case ast.Import() | ast.ImportFrom() | ast.Assign() | ast.AnnAssign() | ast.Expr():
-                continue
-            case _:
-                break
-    return "", 0
-
-
 def block_of(own: EditableFile, line: int) -> tuple[list[ast.stmt], ast.stmt]:
     """Return the block and the plain statement in it that begins at a line; NoCureError where there is none."""
     for node in ast.walk(own.source.tree):
@@ -182,11 +99,6 @@ def block_of(own: EditableFile, line: int) -> tuple[list[ast.stmt], ast.stmt]:
                 if one.lineno == line and not isinstance(one, Function | ast.ClassDef | ast.For | ast.While | ast.If):
                     return block, one
     raise NoCureError(f"no plain statement begins at line {line}")
-
-
-def is_seed_name(name: str) -> bool:
-    """Whether a name is that of a seed: `seed`, `SEED`, `data_seed`, `random_state`."""
-    return bool(re.fullmatch(r"(.*_)?seed|seed_.*|manualseed|random_state|rngseed", name, re.IGNORECASE))
 
 
 def call_name(node: ast.AST) -> str:

@@ -10,19 +10,16 @@ from samebits.fixing.cures import Cure, EditableFiles, MendRequest, calls_at, on
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
 from samebits.fixing.insertion_points import (
     Opening,
-    above_imports,
     block_of,
     call_name,
     first_line,
-    imports_end,
-    is_seed_name,
     module_at,
     name_of,
-    seed_constant,
 )
+from samebits.lint.imports import above_imports, imports_end
 from samebits.lint.project import argument, draws_in, names_rank, seeds_in, value_of
 from samebits.lint.reach import comes_first, has_ranks, is_torch_seeded_once
-from samebits.lint.seeds import PARSERS, seed_options
+from samebits.lint.seeds import PARSERS, is_seed_name, seed_constant, seed_options
 from samebits.lint.source import Function, is_none, last_name, parameters, walk
 
 # Factor → the module, and its function that seeds the generator.
@@ -215,12 +212,12 @@ def _is_whole(own: EditableFile, call: ast.Call, seed: ast.expr) -> bool:
 def seed_at_start(files: EditableFiles, wanted: MendRequest) -> Cure:
     """Seed once at the start of the script: below its imports, or below its own constant for a seed."""
     file, (module, _) = files.script(wanted), _SEEDERS[wanted.factor]
-    end, (constant, line) = imports_end(file, module), seed_constant(file)
+    end, (constant, line) = imports_end(file.source, module), seed_constant(file.source)
     sites = _sites(wanted)
     at_imports = [site for site in sites if site.path == file.path and 0 < site.line <= end]
     if at_imports or any(site.path != file.path and site.function in ("<module>", "") for site in sites):
         # A module draws while it is imported.
-        below, seed, does = above_imports(file), "0", "seeds it above all imports"
+        below, seed, does = above_imports(file.source), "0", "seeds it above all imports"
     else:
         draw_lines = [site.line for site in sites if site.path == file.path and site.function == "<module>"]
         is_usable = bool(constant) and all(line < draw_line for draw_line in draw_lines)

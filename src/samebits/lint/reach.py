@@ -1,14 +1,15 @@
-"""How often code runs in a program, and in how many processes: where one fixed number would make alike what was not."""
+"""How often code runs in a program, and in how many processes; and how often things are gone over."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Sequence
 
 from samebits.lint.libraries import FRAMEWORKS, SEEDS, is_seed_helper
 from samebits.lint.project import RANK, Project, class_around, handed_on, seeds_in
-from samebits.lint.source import Function, Source
+from samebits.lint.source import Function, Source, dotted, walk
 
 # A node, the call of the function that it stands in, the call of that one's, and so on up to the top level.
 Way = list[tuple[Source, ast.AST]]
@@ -79,3 +80,20 @@ def comes_first(way: Way, source: Source, node: ast.AST, seen: Sequence[ast.AST]
     owner = class_around(source, here) or here
     mentions = [one for one in source.named[owner.name] if owner not in source.ancestors(one)]
     return here in seen or all(comes_first(way, source, one, [*seen, here]) for one in mentions)
+
+
+def is_used_up(source: Source, node: ast.expr) -> bool:
+    """Whether all that an iterator gives is taken at once, by a loop or a builtin, so that a list does as well."""
+    parent = source.parents[node]
+    if isinstance(parent, ast.Call):
+        return node in parent.args and hasattr(builtins, dotted(parent.func)) and dotted(parent.func) != "next"
+    return getattr(parent, "iter", None) is node or isinstance(parent, ast.Starred | ast.YieldFrom)
+
+
+def is_left_alone(source: Source, call: ast.Call, tasks: ast.expr) -> bool:
+    """Whether tasks are not mentioned, and so not changed, where they are gone over, nor in other functions."""
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.stmt
+    loop = next(outer for outer in source.ancestors(call) if isinstance(outer, kinds))
+    mentions, here = source.mentions(dotted(tasks)), source.function_of(call)
+    is_known = isinstance(tasks, ast.Name) and all(source.function_of(one) is here for one in mentions)
+    return is_known and not any(one in walk(loop) for one in mentions if one is not tasks)

@@ -22,6 +22,8 @@ _DECLARING = ("add_argument", "option")
 PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
 # Functions that may be given a whole namespace: they only show it, and train with none of its arguments.
 _SHOWERS = {"print", "pprint", "repr", "str", "format", "debug", "info", "warning", "log"}
+# Constants at the top of a script.
+_CONSTANT = re.compile(r"(?:[A-Z0-9]+_)?SEED", re.IGNORECASE)
 UNUSED = "is never read, so it seeds nothing"
 # Names whose use reads every name of a scope or of an object.
 _CATCH_ALL = {"vars", "locals", "asdict", "__dict__", "replace", "fields"}
@@ -72,6 +74,25 @@ def seed_options(source: Source, is_read: bool) -> Iterator[tuple[ast.Call, Seed
         is_open = option.owner is None and not option.is_required
         if is_open and isinstance(option.node, ast.Call) and program.reads(option.name) == is_read:
             yield option.node, option
+
+
+def seed_constant(source: Source) -> tuple[str, int]:
+    """Return name and line of a number at the top of a file that is called a seed; `"", 0` where there is none."""
+    for node in source.tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))):
+                if _CONSTANT.fullmatch(name) and type(value) is int and 0 <= value < 2**32:
+                    return name, node.end_lineno or 0
+            case ast.Import() | ast.ImportFrom() | ast.Assign() | ast.AnnAssign() | ast.Expr():
+                continue
+            case _:
+                break
+    return "", 0
+
+
+def is_seed_name(name: str) -> bool:
+    """Whether a name is that of a seed: `seed`, `SEED`, `data_seed`, `random_state`."""
+    return bool(re.fullmatch(r"(.*_)?seed|seed_.*|manualseed|random_state|rngseed", name, re.IGNORECASE))
 
 
 @memoized
