@@ -66,3 +66,17 @@ def test_the_command_shows_a_patch_and_writes_it(tmp_path: Path) -> None:
     assert fixed.out.startswith("1 finding fixed, 1 error in 1 file\n")
     assert halfway == SCRIPT.replace("os.listdir(root)", "sorted(os.listdir(root))")
     assert (again.status, "hash(" in script.read_text()) == (0, False)
+
+
+def test_the_ranks_of_another_script_are_its_own(tmp_path: Path) -> None:
+    """Beside a script that has ranks, the other one is mended as if it were alone; together with it, it is not."""
+    draws = (
+        "import torch\nimport numpy as np\ntorch.manual_seed(0)\nx = np.random.rand(3)\nnet(x).backward()\nsgd.step()\n"
+    )
+    (tmp_path / "alone.py").write_text(draws)
+    (tmp_path / "ranked.py").write_text(f"{draws}print(rank)\n")
+
+    draft, mended = mend(lint([tmp_path]).findings)
+
+    assert [Path(one.path).name for one in mended] == ["alone.py"]
+    assert "processes" in draft.cannot[0].why

@@ -141,7 +141,7 @@ def once(files: EditableFiles, own: EditableFile, node: ast.AST, is_apart: bool 
     """
     if not (way := way_to(files.project, own.source, node)):
         raise NoCureError("it may run more than once, and one seed would make every time alike")
-    if not is_apart and has_ranks(files.project):
+    if not is_apart and has_ranks(files.project, own.source):
         raise NoCureError("several processes may run it, and one seed would make them alike")
     return way
 

@@ -31,8 +31,8 @@ _SEEDERS = {
 _ONE_OF_THEM = "its losses are those of one fixed seed from now on"
 
 
-def _effect(files: EditableFiles) -> str:
-    return f"{_ONE_OF_THEM}{', the same one in each process' if has_ranks(files.project) else ''}"
+def _effect(files: EditableFiles, script: EditableFile) -> str:
+    return f"{_ONE_OF_THEM}{', the same one in each process' if has_ranks(files.project, script.source) else ''}"
 
 
 def _seeds(factor: str, module: str, seed: str, is_small: bool = True) -> str:
@@ -109,7 +109,7 @@ def seed_of_option(files: EditableFiles, wanted: MendRequest) -> Cure:
             once(files, file, statement, is_apart=True)
             seed = f"{namespace}.{option.name}"
             edits = [*default, *_seeded_below(file, statement, wanted.factor, seed, is_small=False)]
-            return Cure({file.path: edits}, f"seeds with {option.shown}, which was never used", _effect(files))
+            return Cure({file.path: edits}, f"seeds with {option.shown}, which was never used", _effect(files, file))
     raise NoCureError("the script has no option for a seed that is unused")
 
 
@@ -224,7 +224,7 @@ def seed_at_start(files: EditableFiles, wanted: MendRequest) -> Cure:
         below, seed = (max(line, end), constant) if is_usable else (end, "0")
         does = "seeds it at the start of the script"
     opening = Opening(_seeds(wanted.factor, name_of(file, module, below), seed), module, below)
-    return Cure({file.path: [opening]}, does, _effect(files))
+    return Cure({file.path: [opening]}, does, _effect(files, file))
 
 
 # ---- seeds in the place of numbers that differ from run to run
@@ -300,9 +300,9 @@ def _number(
         once(files, own, node, is_apart)
         return fixed, []
     except NoCureError:
-        if has_ranks(files.project):
+        if has_ranks(files.project, own.source):
             raise
-    if not is_torch_seeded_once(files.project):
+    if not is_torch_seeded_once(files.project, own.source):
         raise NoCureError("it may run more than once, and torch, from which a seed could be drawn, is not seeded once")
     torch, opening = module_at(own, node, "torch")
     return f'{torch}.randint(2**{bits}, (), device="cpu").item()', [opening]

@@ -48,9 +48,9 @@ def _mentions(project: Project, source: Source, function: Function) -> list[tupl
     return [(file, node) for file in users for node in file.named[function.name]]
 
 
-def has_ranks(project: Project) -> bool:
-    """Whether several processes may run the program, besides the workers of a loader: it starts some, or has ranks."""
-    for file in project.sources:
+def has_ranks(project: Project, source: Source) -> bool:
+    """Whether a file is part of scripts that have ranks, or start processes other than the workers of a loader."""
+    for file in project.files_of_scripts(source):
         texts = [node.value for node in file.every(ast.Constant) if isinstance(node.value, str)]
         if any(map(RANK.fullmatch, (*file.words, *texts))):
             return True
@@ -60,13 +60,14 @@ def has_ranks(project: Project) -> bool:
     return False
 
 
-def is_torch_seeded_once(project: Project) -> bool:
-    """Whether torch is seeded once in a program, and in one process, so that each draw from it is another one."""
-    seeds = [(file, call) for file in project.sources for library, call in seeds_in(file) if library == "torch"]
-    helpers = [(file, name) for file in project.sources for name in file.calls if is_seed_helper(name)]
+def is_torch_seeded_once(project: Project, source: Source) -> bool:
+    """Whether torch is seeded once in the scripts that a file is part of, so that each draw from it is another one."""
+    files = project.files_of_scripts(source)
+    seeds = [(file, call) for file in files for library, call in seeds_in(file) if library == "torch"]
+    helpers = [(file, name) for file in files for name in file.calls if is_seed_helper(name)]
     seeds += [(file, call) for file, name in helpers for call in file.calls[name]]
-    is_hidden = any("fork_rng" in file.words or any(handed_on(file, SEEDS)) for file in project.sources)
-    return bool(seeds) and all(way_to(project, *seed) for seed in seeds) and not is_hidden and not has_ranks(project)
+    is_hidden = any("fork_rng" in file.words or any(handed_on(file, SEEDS)) for file in files)
+    return bool(seeds) and all(way_to(project, *seed) for seed in seeds) and not is_hidden
 
 
 def comes_first(way: Way, source: Source, node: ast.AST, seen: Sequence[ast.AST] = ()) -> bool:
