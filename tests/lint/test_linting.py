@@ -283,3 +283,12 @@ def test_a_file_that_may_not_be_opened_is_said(tmp_path: Path) -> None:
     assert [(Path(one.path).name, one.why) for one in lint([tmp_path]).unread] == [
         ("train.py", "No such file or directory")
     ]
+
+
+@pytest.mark.parametrize(("more", "words"), [(1, "(so does line 3)"), (2, "(so do lines 3, 4)")])
+def test_further_lines_are_counted(more: int, words: str, tmp_path: Path) -> None:
+    """One line does, two do."""
+    draws = "net = torch.nn.Linear(1, 1)\n" * (1 + more)
+    (tmp_path / "train.py").write_text(f"import torch\n{draws}net(x).backward()\nsgd.step()\n")
+
+    assert words in typed("lint", "train.py", cwd=tmp_path).out
