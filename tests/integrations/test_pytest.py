@@ -669,6 +669,47 @@ def test_unused_entries_are_reported(pytester: pytest.Pytester) -> None:
     assert set(Lockfile.load(lockfile_in(pytester)).tests) == {"test_locked.py::test_model", "test_locked.py::test_new"}
 
 
+def test_what_another_machine_needs_stays(pytester: pytest.Pytester) -> None:
+    """Parameters that this one does not have, a function that it does not define, and names that it does not use."""
+    pytester.makepyfile(
+        test_threads="""
+        import os, pytest, torch
+        many = int(os.environ.get("THREADS", "1"))
+        torch.set_num_threads(many)
+        @pytest.mark.parametrize("number", range(many))
+        def test_each(samebits, number): samebits.assert_same("a", torch.ones(1))
+        def test_some(samebits): many > 1 and samebits.assert_same("a", torch.ones(1))
+        if many > 1:
+            def test_many(samebits): samebits.assert_same("a", torch.ones(1))
+        """
+    )
+    threads = torch.get_num_threads()
+    try:
+        os.environ["THREADS"] = "2"
+        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=4)
+        os.environ["THREADS"] = "1"
+        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
+        kept = {*Lockfile.load(lockfile_in(pytester)).tests}
+        quiet = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused")
+        left = {*Lockfile.load(lockfile_in(pytester)).tests}
+        os.environ["THREADS"] = "2"
+        file = Path("test_threads.py")
+        file.write_text(file.read_text().replace("range(many)", "range(1)").replace("def test_many", "def test_more"))
+        removed = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused", "-k", "")
+    finally:
+        del os.environ["THREADS"]
+        torch.set_num_threads(threads)
+
+    names = ("test_each[0]", "test_each[1]", "test_some", "test_many")
+    assert left == kept == {f"test_threads.py::{name}" for name in names}
+    assert "unused" not in quiet.stdout.str()
+    assert "test_each[1], test_threads.py has no such test here" in removed.stdout.str()
+    assert {*Lockfile.load(lockfile_in(pytester)).tests} == {
+        "test_threads.py::test_each[0]",
+        "test_threads.py::test_some",
+    }
+
+
 def test_what_cannot_be_compared_fails(pytester: pytest.Pytester) -> None:
     """Another seed, a name used twice, a value without bits, a lockfile that was edited."""
     pytester.makepyfile(

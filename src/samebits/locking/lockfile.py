@@ -106,9 +106,13 @@ class Lockfile:
         new_entry = TestEntry(self._with(self.tests.get(test, TestEntry()).on, environment, locked))
         return replace(self, tests={**self.tests, test: new_entry}, environments=self._known(environment))
 
-    def without_test(self, test: str) -> Lockfile:
-        """Return the lockfile without that test, in every environment."""
-        return replace(self, tests={name: one for name, one in self.tests.items() if name != test})
+    def without_test(self, test: str, environment: Environment | None = None) -> Lockfile:
+        """Return the lockfile without that test, in every environment, or only in one like `environment`."""
+        on = self.tests[test].on
+        home = None if environment is None else self.matching_name(environment, on)
+        left = {name: one for name, one in on.items() if environment is not None and name != home}
+        tests = {**self.tests, test: TestEntry(left)}
+        return replace(self, tests={name: one for name, one in tests.items() if one.on})
 
     def text(self) -> str:
         """Return the file's content."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -110,12 +111,7 @@ class ExpectedBits:
 
     @cached_property
     def _environment(self) -> Environment:
-        from samebits.agent.environment import environment_now
-        from samebits.factors.context import import_if_installed
-
-        # What NumPy computes with is part of the environment, whether this test loads NumPy or an earlier one did.
-        import_if_installed("numpy")
-        return environment_now()
+        return environment_of_tests()
 
     def _digested(self, name: str, value: object) -> dict[str, str]:
         from samebits.agent.result_digests import digests_of_result
@@ -230,22 +226,55 @@ def without_unused(
 ) -> tuple[Lockfile, list[str]]:
     """Return the lockfile without the entries that no test uses any more, and what these are, in words.
 
+    A test that is gone with its file or function is left out whole. Of one that is there, other environments may need
+    what this one does not: it may have other parameters, or name other values, on a machine with other devices.
+
     `passed`: id of each test that passed → what it named; `collected`: ids of all tests of some files.
     """
     kept, unused, files = lockfile, [], {test.partition("::")[0] for test in collected}
+    here = next((named.environment for named in passed.values() if named is not None), None)
     for test in lockfile.tests:
         file = test.partition("::")[0]
         is_there = (root / file).exists()
-        if not is_there or (file in files and test not in collected):
-            unused.append(f"{test}, {f'{file} has no such test' if is_there else f'there is no {file}'}")
+        why = f"{file} has no such test" if is_there else f"there is no {file}"
+        if not is_there or (file in files and not _has_function(root / file, test, collected)):
+            unused.append(f"{test}, {why}")
             kept = kept.without_test(test)
+        elif file in files and test not in collected:
+            here = here or environment_of_tests()
+            if lockfile.tensors(test, here) is not None:
+                unused.append(f"{test}, {why} here")
+                kept = kept.without_test(test, here)
     for test, named in passed.items():
-        locked = None if named is None else lockfile.tensors(test, named.environment)
-        if named is None and test in lockfile.tests:
-            unused.append(f"{test}, it names nothing")
-            kept = kept.without_test(test)
-        elif named is not None and locked is not None and (gone := locked.tensors.keys() - named.given.tensors.keys()):
+        if test not in lockfile.tests:
+            continue
+        here = here or environment_of_tests()
+        locked = lockfile.tensors(test, here if named is None else named.environment)
+        if locked is None:
+            continue
+        if named is None:
+            unused.append(f"{test}, it names nothing here")
+            kept = kept.without_test(test, here)
+        elif gone := locked.tensors.keys() - named.given.tensors.keys():
             unused.append(f"{test}, it does not name {', '.join(map(repr, sorted(gone)))}")
             tensors = {name: digest for name, digest in locked.tensors.items() if name not in gone}
             kept = kept.with_tensors(test, named.environment, replace(locked, tensors=tensors))
     return kept, unused
+
+
+def _has_function(path: Path, test: str, collected: Collection[str]) -> bool:
+    """Whether the function of a test is in its file, though it may not be collected on this machine."""
+    own = test.partition("[")[0]
+    name = re.escape(own.rpartition("::")[2])
+    found = any(one.partition("[")[0] == own for one in collected)
+    return found or re.search(rf"\bdef {name}\b", path.read_text(encoding="utf-8", errors="replace")) is not None
+
+
+def environment_of_tests() -> Environment:
+    """Return the present environment."""
+    from samebits.agent.environment import environment_now
+    from samebits.factors.context import import_if_installed
+
+    # What NumPy computes with is part of the environment, whether this test loads NumPy or an earlier one did.
+    import_if_installed("numpy")
+    return environment_now()
