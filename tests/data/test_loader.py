@@ -4,6 +4,7 @@ import contextlib
 import copy
 import itertools
 import json
+import pickle
 import random
 import time
 from typing import Any, cast
@@ -24,7 +25,7 @@ from torch.utils.data import (
 )
 
 import samebits
-from samebits.base.errors import DataStateError, UsageError
+from samebits.base.errors import DataStateError, StateWarning, UsageError
 from samebits.data import DataLoader, Mapped, fetch, sample_generator
 from tests.data.augment import Samples, bits, epoch, global_states, images, loader
 
@@ -215,6 +216,47 @@ def test_epochs_can_be_set() -> None:
     assert resumed.state_dict() | {"epoch": 3, "samples": 0} == resumed.state_dict()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_epoch_that_is_left_is_saved_as_over(workers: int) -> None:
+    """Saved before the break it goes on, saved after it the next epoch begins; each as in the process that saved."""
+
+    def made() -> DataLoader:
+        return DataLoader(range(20), 4, shuffle=True, seed=0, num_workers=workers)  # type: ignore[arg-type]
+
+    def first_of_the_rest(state: Any) -> Any:
+        resumed = made()
+        resumed.load_state_dict(state)
+        return next(iter(resumed)).tolist()  # type: ignore[attr-defined]
+
+    plain, left = made(), made()
+    whole = [[batch.tolist() for batch in plain] for _ in range(3)]  # type: ignore[attr-defined]
+    for number in range(2):
+        for _ in left:
+            within = left.state_dict()
+            break
+        with pytest.warns(StateWarning, match="left early is saved as over"):
+            after = left.state_dict()
+        assert (first_of_the_rest(within), first_of_the_rest(after)) == (whole[number][1], whole[number + 1][0])
+    # At its end nothing is left, and nothing is said.
+    for count, _ in enumerate(left, 1):
+        if count == 5:
+            break
+    assert (left.state_dict()["epoch"], left.state_dict()["samples"]) == (3, 0)
+    assert copy.deepcopy(left).state_dict() == pickle.loads(pickle.dumps(left)).state_dict() == left.state_dict()
+    left.load_state_dict(within)
+    assert left.state_dict() == within
+
+
+def test_a_state_of_another_order_is_refused() -> None:
+    """A shuffled loader does not become one in sequence; what was saved before that was noted is taken."""
+    shuffled, plain = (DataLoader(NUMBERS, 6, shuffle=one, seed=0) for one in (True, False))
+    state = shuffled.state_dict()
+    with pytest.raises(DataStateError, match=r"was saved with a RandomSampler for the order, .* a SequentialSampler"):
+        plain.load_state_dict(state)
+    del state["sampler"]
+    plain.load_state_dict(state)
+
+
 def test_an_old_iterator_does_not_move_the_position() -> None:
     """The newest one counts."""
     made = loader("none")
@@ -261,7 +303,8 @@ def test_the_rest_of_a_batch_that_a_sampler_made(ranks: int) -> None:
         return DataLoader(NUMBERS, batch_sampler=BatchSampler(range(23), size, False), seed=0, **options)
 
     first = made(4)
-    next(iter(first))
+    iterator = iter(first)
+    next(iterator)
     parts = []
     for rank in range(ranks):
         resumed = made(6, rank=rank, world_size=ranks)
@@ -274,7 +317,8 @@ def test_the_rest_of_a_batch_that_a_sampler_made(ranks: int) -> None:
 def test_a_state_brings_its_seed_to_several_ranks() -> None:
     """As the hint of the error says."""
     first = DataLoader(NUMBERS, 6, shuffle=True, seed=4)
-    next(iter(first))
+    iterator = iter(first)
+    next(iterator)
     resumed = DataLoader(NUMBERS, 6, shuffle=True, rank=0, world_size=2)
     resumed.load_state_dict(first.state_dict())
 
@@ -380,7 +424,8 @@ def test_a_padded_epoch_that_is_over_leaves_no_batch() -> None:
     data: Any = range(12)
     padded = DataLoader(data, 5, last_batch="pad", seed=0)
     resumed = DataLoader(data, 4, seed=0, rank=0, world_size=2)
-    list(itertools.islice(padded, 3))
+    iterator = iter(padded)
+    list(itertools.islice(iterator, 3))
     resumed.load_state_dict(padded.state_dict())
 
     assert padded.state_dict()["samples"] == 15

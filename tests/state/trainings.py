@@ -97,6 +97,8 @@ class Loop(Looping):
             scaler=self.scaler,
             averaged=self.averaged,
         )
+        # As in a script: an iterator that is gone would have left its epoch.
+        self.training.loop = self  # type: ignore[attr-defined]
 
     def micro_step(self) -> None:
         """A batch, forwards and backwards."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import traceback
+import warnings
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -18,7 +20,7 @@ import torch
 import torch.utils.data
 from torch.utils.data import DataLoader, IterableDataset
 
-from samebits.base.errors import DataStateError, WorkerDiedError
+from samebits.base.errors import DataStateError, StateWarning, WorkerDiedError
 from samebits.base.ranks import World
 from samebits.base.seeds import KeyDeriver
 from samebits.base.signals import outlives_sigterm
@@ -47,8 +49,9 @@ class TorchLoader(torch.utils.data.DataLoader[object]):
 class Epochs:
     """The epochs of one loader: `place` is its position, `next` the position where the next iteration begins.
 
-    Batches that workers have prefetched do not move `place`; batches handed to the user do. `skipped` are the samples
-    that this rank has left out of the current epoch so far, and `skips` is their number over all epochs.
+    Batches that workers have prefetched do not move `place`; batches handed to the user do. An iterator that is gone
+    before its end has left its epoch, and this process goes on with `next`. `skipped` are the samples that this rank
+    has left out of the current epoch so far, and `skips` is their number over all epochs.
 
     The loader itself is an argument wherever it is needed. If it were kept here, loader and epochs would refer to each
     other, and workers would end only when the garbage collector runs, with torch waiting five seconds for each.
@@ -62,7 +65,9 @@ class Epochs:
         self.skipped: list[Skipped] = []
         self.skips = 0
         self._persistent: TorchLoader | None = None
-        self._begun = 0
+        # The iterator that moves the position, and where its epoch ends; an older one has no effect.
+        self._current: weakref.ref[EpochIterator] | None = None
+        self._end: int | None = None
         self._here: Fetcher | None = None
 
     def begin(self, loader: DataLoader[object], ranks: World) -> EpochIterator:
@@ -72,7 +77,6 @@ class Epochs:
         """
         self.place = self.next
         self.next, self.skipped = EpochPlace(self.place.epoch + 1), []
-        self._begun += 1
         # With up to as many threads as cores this changes nothing. With more, MKL now uses exactly that many, as it
         # does after fetching in the main process: so the training's bits do not depend on where samples are fetched.
         torch.set_num_threads(torch.get_num_threads())
@@ -81,8 +85,11 @@ class Epochs:
             inner = _inner_loader(loader, self._fetcher(loader, ranks))
         if inner.persistent_workers:
             self._persistent = inner
-        inner.sampler.begin(order_of(loader, self.last_batch, self.seed).requests(*self.place, ranks))
-        return EpochIterator(self, self._begun, loader, inner)
+        order = order_of(loader, self.last_batch, self.seed)
+        inner.sampler.begin(order.requests(*self.place, ranks))
+        iterator = EpochIterator(self, loader, inner)
+        self._current, self._end = weakref.ref(iterator), order.end()
+        return iterator
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch; a loaded position within the same epoch is kept."""
@@ -95,19 +102,32 @@ class Epochs:
         samples = order_of(loader, self.last_batch, self.seed).samples_in(epoch, batches, ranks)
         self.place = self.next = EpochPlace(epoch, samples)
 
-    def handed_over(self, turn: int, place: EpochPlace, skipped: Sequence[Skipped] = ()) -> None:
+    def handed_over(self, iterator: EpochIterator, place: EpochPlace, skipped: Sequence[Skipped] = ()) -> None:
         """Move the position behind a batch that the user got; an iterator left for a newer one has no effect."""
-        if turn == self._begun:
+        if self._current is not None and self._current() is iterator:
             self.place = place
             self.skipped += skipped
             self.skips += len(skipped)
 
-    def state(self) -> dict[str, object]:
-        """Return the position, the seed and the dataset's length, as plain ints."""
-        place = self.place._asdict()
-        return {"version": VERSION, "seed": self.seed, "length": self.length, **place, "skipped": self.skips}
+    def state(self, sampler: str) -> dict[str, object]:
+        """Return the position, the seed, the dataset's length, and the sampler's name; warn of an epoch that was left.
 
-    def load(self, state: dict[str, Any], may_take_seed: bool) -> None:
+        A resume continues as this process would: with the next epoch, if the iterator over this one is gone.
+        """
+        place = self.place
+        if self._current is not None and self._current() is None:
+            if place != self.next and (self._end is None or place.samples < self._end):
+                warnings.warn(
+                    "an epoch that was left early is saved as over: after a resume the next one begins, as it does "
+                    "here; to continue within it, save before the break",
+                    StateWarning,
+                    stacklevel=3,
+                )
+            place = self.next
+        numbers = {"version": VERSION, "seed": self.seed, "length": self.length, **place._asdict()}
+        return {**numbers, "skipped": self.skips, "sampler": sampler}
+
+    def load(self, state: dict[str, Any], may_take_seed: bool, sampler: str) -> None:
         """Take the position from `state`; DataStateError if it belongs to another loader, or is no such state."""
         _check_form(state)
         if state["version"] > VERSION:
@@ -124,6 +144,11 @@ class Epochs:
                 f"the state was saved with seed={state['seed']}, this loader has seed={self.seed}",
                 "give the loader the seed of the run that is resumed, or leave seed out to take the state's",
             )
+        if state.get("sampler", sampler) != sampler:
+            raise DataStateError(
+                f"the state was saved with a {state['sampler']} for the order, this loader has a {sampler}",
+                "give it the same shuffle=, sampler= or batch_sampler=",
+            )
         self.seed, self._persistent = state["seed"], None
         self.place = self.next = EpochPlace(state["epoch"], state["samples"])
         self.skips = state["skipped"]
@@ -135,6 +160,11 @@ class Epochs:
             return len(self.dataset)
         except TypeError:
             return -1
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has no iterator of its own; a reference to one would keep it from being pickled.
+        is_left = self._current is not None and self._current() is None
+        return {**vars(self), "_current": None, **({"place": self.next} if is_left else {})}
 
     def _fetcher(self, loader: DataLoader[object], ranks: World) -> Fetcher:
         # Memory that processes share; untyped, since ctypes has no types for what can be done with it.
@@ -194,12 +224,14 @@ class RequestSampler:
 class EpochIterator:
     """The batches of one epoch; if a worker is killed, WorkerDiedError names the sample that it was fetching."""
 
-    def __init__(self, epochs: Epochs, turn: int, loader: DataLoader[object], inner: TorchLoader) -> None:
-        self.epochs, self.turn, self.loader = epochs, turn, loader
+    def __init__(self, epochs: Epochs, loader: DataLoader[object], inner: TorchLoader) -> None:
+        self.epochs, self.loader = epochs, loader
         self.inner: Iterator[Any] = iter(inner)
         self.pending, self.working = inner.sampler.pending, inner.dataset.working
         self.epoch = epochs.place.epoch
         self.is_over = False
+        # Batches that were fetched to see whether one follows, and are not handed over yet.
+        self._ahead: deque[tuple[FetchedBatch, BatchRequest]] = deque()
 
     def __iter__(self) -> EpochIterator:
         return self
@@ -209,20 +241,32 @@ class EpochIterator:
 
     def __next__(self) -> object:
         while not self.is_over:
-            batch, request = self._next()
-            fetched = batch if self.epochs.on_error == "skip" else FetchedBatch(batch, [], False)
-            self.epochs.handed_over(self.turn, EpochPlace(self.epoch, request.end), fetched.skipped)
+            try:
+                fetched, request = self._ahead.popleft() if self._ahead else self._next()
+            except StopIteration:
+                self.is_over = True
+                self.epochs.handed_over(self, EpochPlace(self.epoch + 1))
+                raise
+            self.epochs.handed_over(self, EpochPlace(self.epoch, request.end), fetched.skipped)
             if not fetched.is_empty:
                 return fetched.batch
         raise StopIteration
 
-    def _next(self) -> tuple[Any, BatchRequest]:
+    def is_at_end(self) -> bool:
+        """Whether no batch follows; one is fetched for that, if need be, and the position stays where it is."""
+        while not self.is_over and all(fetched.is_empty for fetched, _ in self._ahead):
+            try:
+                self._ahead.append(self._next())
+            except StopIteration:
+                return True
+        return self.is_over
+
+    def _next(self) -> tuple[FetchedBatch, BatchRequest]:
         try:
-            return next(self.inner), self.pending.popleft()
+            batch, request = next(self.inner), self.pending.popleft()
+            return batch if self.epochs.on_error == "skip" else FetchedBatch(batch, [], False), request
         except StopIteration as end:
             self._let_go(end)
-            self.is_over = True
-            self.epochs.handed_over(self.turn, EpochPlace(self.epoch + 1))
             raise
         except BaseException as error:
             self._let_go(error)

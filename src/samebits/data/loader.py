@@ -16,7 +16,7 @@ from samebits.base.ranks import World, current_world
 from samebits.base.seeds import derive
 from samebits.data.epochs import EpochIterator, Epochs, OnError
 from samebits.data.fetching import Skipped
-from samebits.data.order import LastBatch, own_part
+from samebits.data.order import LastBatch, order_of, own_part
 from samebits.data.streams import Mapped
 
 _made = itertools.count()
@@ -27,7 +27,8 @@ def whole_number(value: Any, name: str) -> int:
     try:
         return index(value)
     except TypeError:
-        raise UsageError(f"{name} must be a whole number, got {value!r}") from None
+        hint = f"give int({value!r})" if isinstance(value, float) and value.is_integer() else ""
+        raise UsageError(f"{name} must be a whole number, got {value!r}", hint) from None
 
 
 def world_of(rank: int | None, world_size: int | None) -> World:
@@ -142,18 +143,24 @@ class DataLoader(torch.utils.data.DataLoader[object]):
     def state_dict(self) -> dict[str, object]:
         """Return the position: a few whole numbers, the same on every rank unless samples were skipped.
 
-        It is the position after the last batch that the user got, however many batches workers have prefetched.
+        It is the position after the last batch that the user got, however many batches workers have prefetched. After
+        a `break`, it is the beginning of the next epoch, with which this loader goes on; a StateWarning says so.
         """
-        return self._epochs.state()
+        return self._epochs.state(self._sampler_name)
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Make the next iteration continue with the sample after the saved position, for any workers and ranks.
 
         Raises:
-            DataStateError: the state is of a dataset of another length, of another seed, or of a newer samebits.
+            DataStateError: the state is of a dataset of another length, of another seed or kind of sampler, or of a
+                newer samebits.
         """
-        self._epochs.load(state, may_take_seed=self.seed is None)
+        self._epochs.load(state, self.seed is None, self._sampler_name)
         self._is_agreed = True
+
+    @property
+    def _sampler_name(self) -> str:
+        return type(order_of(self, self.last_batch, 0).sampler).__qualname__
 
     def _checked_last_batch(self, last_batch: LastBatch | None) -> LastBatch:
         if last_batch is not None and last_batch not in get_args(LastBatch):

@@ -79,6 +79,13 @@ class Order:
             require_one_each(ranks, last if self.last_batch == "keep" else 0, self.last_batch)
         return self._issued(epoch, start, size, ranks)
 
+    def end(self) -> int | None:
+        """Return the position at which every epoch ends; None if only reading shows it."""
+        if self.makes_batches or not isinstance(self.sampler, Sized) or isinstance(self.dataset, IterableDataset):
+            return None
+        count = len(self.sampler)
+        return count - count % (self.size or 1) if self.last_batch == "drop" else count
+
     def samples_in(self, epoch: int, batches: int, ranks: World) -> int:
         """Return the number of samples in the first `batches` global batches of an epoch."""
         if not self.makes_batches:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -11,7 +10,7 @@ from accelerate.data_loader import DataLoaderStateMixin
 from accelerate.state import GradientState, PartialState
 from accelerate.utils import send_to_device
 
-from samebits.base.errors import StateWarning, UsageError
+from samebits.base.errors import UsageError
 from samebits.data.fetching import Skipped
 from samebits.data.loader import DataLoader
 from samebits.state.gradients import WaitingGradients as WaitingGradients
@@ -51,13 +50,6 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
         self.num_workers, self.drop_last = self._loader.num_workers, self._loader.last_batch == "drop"
         self.gradient_state = GradientState()
         self._drop_last = self.drop_last
-        self._stand_anew()
-
-    def _stand_anew(self) -> None:
-        self._handed_over: dict[str, Any] | None = None
-        # The iteration that determines the position; an older one that is closed late does not.
-        self._current: object = None
-        self._was_left = False
 
     @property
     def total_batch_size(self) -> int:
@@ -84,54 +76,24 @@ class Loader(torch.utils.data.DataLoader[object], DataLoaderStateMixin):  # type
 
     def __iter__(self) -> Iterator[object]:  # type: ignore[override]
         self.begin()
-        self._current = current = object()
-        self._was_left = False
+        device = PartialState().device
         try:
-            yield from self._moved(iter(self._loader))
-        except GeneratorExit:
-            if self._current is current and self._handed_over is not None:
-                self._leave(self._handed_over)
-            raise
+            batches = iter(self._loader)
+            for batch in batches:
+                # accelerate asks whether a batch is the last one.
+                self.end_of_dataloader = batches.is_at_end()
+                yield send_to_device(batch, device)
         finally:
             self.end()
-        self._handed_over = None
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch, counted from 0; without this call, epochs count up from 0."""
-        self._stand_anew()
         self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, object]:
-        """Return the position, as `samebits.data.DataLoader` does; that of an epoch that was left early is its end."""
-        if self._was_left:
-            warnings.warn(
-                "an epoch that was left early is saved as over: after load_state the next one begins, as it does here; "
-                "to continue within it, save before the break",
-                StateWarning,
-                stacklevel=2,
-            )
-        return self._loader.state_dict() if self._handed_over is None else self._handed_over
+        """Return the position, as `samebits.data.DataLoader` does."""
+        return self._loader.state_dict()
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Make the next iteration continue with the batch after the saved position."""
-        self._stand_anew()
         self._loader.load_state_dict(state)
-
-    def _leave(self, state: dict[str, Any]) -> None:
-        """Move to the next epoch, with which this process continues, so that this position is saved."""
-        was_left = not self.end_of_dataloader
-        self.set_epoch(state["epoch"] + 1)
-        self._was_left = was_left
-
-    def _moved(self, batches: Iterator[object]) -> Iterator[object]:
-        """The batches on their device; one is fetched ahead, since accelerate asks whether a batch is the last one."""
-        device = PartialState().device
-        nothing = object()
-        batch = next(batches, nothing)
-        while batch is not nothing:
-            state = self._loader.state_dict()
-            following = next(batches, nothing)
-            self.end_of_dataloader = following is nothing
-            self._handed_over = state
-            yield send_to_device(batch, device)
-            batch = following
