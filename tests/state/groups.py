@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 import samebits
-from samebits.base.errors import SamebitsError
+from samebits.base.errors import SamebitsError, WorkerDiedError
 from samebits.state import Preemption, Training
 from tests.running import forked
 from tests.state.trainings import Looping, Noisy, digest_of
@@ -53,6 +53,8 @@ class Together(Looping):
         self.training = Training(
             model=self.model, optimizer=self.optimizer, scheduler=self.scheduler, loader=self.loader
         )
+        # As in a script: an iterator that is gone would have left its epoch.
+        self.training.loop = self  # type: ignore[attr-defined]
 
     def step(self) -> None:
         parts: list[Any] = [None] * torch.distributed.get_world_size()
@@ -320,8 +322,12 @@ def group_is_asked(home: Path) -> Any:
                     os.killpg(0, signal.SIGTERM)
                     time.sleep(0.2)
                     # More than lies ready.
-                    for _ in range(more):
-                        loop.batch()
+                    try:
+                        for _ in range(more):
+                            loop.batch()
+                    except WorkerDiedError:
+                        (home / "died").touch()
+                        raise
                 loop.step()
             return {"digest": loop.digest()}
 
@@ -332,6 +338,7 @@ def group_is_asked(home: Path) -> Any:
         "resumed": group_of(1, home, "resumed", training(is_asked=False)),
         "told": group_of(1, home, "told", training(is_asked=True, more=8)),
         "not told": group_of(1, home, "not-told", training(is_asked=True, is_told=False, more=8)),
+        "died": (home / "died").exists(),
     }
 
 

@@ -1,8 +1,10 @@
 """SIGTERM ends a training only where a checkpoint was written, and as it would have ended otherwise."""
 
+import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,43 @@ def test_a_handler_that_was_there_is_called_after_the_checkpoint(tmp_path: Path)
         train()
 
     assert seen == [(signal.SIGTERM, True)]
+
+
+class Signalled:
+    """A part that the signal comes to while it is saved."""
+
+    def state_dict(self) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("leaves_early", [False, True])
+def test_a_signal_that_nobody_asks_about_is_obeyed_at_the_end(tmp_path: Path, leaves_early: bool) -> None:
+    """It came during the last save, or the loop was left: the handler that was there before hears it, once."""
+    seen: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    for _ in Training(part=Signalled()).steps(1, tmp_path):
+        if leaves_early:
+            os.kill(os.getpid(), signal.SIGTERM)
+            break
+
+    assert seen == [signal.SIGTERM]
+    assert (tmp_path / "step-1").exists() != leaves_early
+
+
+def test_children_end_at_once(tmp_path: Path) -> None:
+    """A process that is forked in the block dies of the signal, as it would outside; the training goes on."""
+    with Training().preemptible(tmp_path) as preemption:
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+        child.terminate()
+        child.join(20)
+
+        assert not preemption.is_asked()
+    assert child.exitcode == -signal.SIGTERM
 
 
 def test_only_the_main_thread_hears_signals(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -22,7 +23,7 @@ class Preemption:
 
     def __init__(self, ranks: RankGroup, save: Callable[[int], object]) -> None:
         self.ranks, self.save = ranks, save
-        self._is_asked = False
+        self._is_asked, self._process = False, 0
         self._before: Callable[[int, FrameType | None], object] | int | None = None
 
     def is_asked(self) -> bool:
@@ -43,6 +44,7 @@ class Preemption:
         if not self.ranks.is_any(self._is_asked):
             return
         self.save(step)
+        self._is_asked = False
         if callable(self._before):
             self._before(signal.SIGTERM, None)
         raise SystemExit(128 + signal.SIGTERM)
@@ -54,12 +56,21 @@ class Preemption:
                 "signals come to the main thread, and this is another one",
                 "train in the main thread, or save without preemptible()",
             )
+        self._process = os.getpid()
         self._before = signal.signal(signal.SIGTERM, self._noted)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
         signal.signal(signal.SIGTERM, self._before or signal.SIG_DFL)
+        # It came after the last step, and still has to be obeyed; an error ends the process by itself, and says why.
+        if self._is_asked and os.getpid() == self._process and not isinstance(error, Exception):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     @defers_sigterm
     def _noted(self, number: int, frame: FrameType | None) -> None:
-        self._is_asked = True
+        if os.getpid() == self._process:
+            self._is_asked = True
+        else:
+            # A child that was forked in the block saves nothing.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
