@@ -41,7 +41,7 @@ BUDGET = {
     "resuming": 1550,
     "rng": 800,
     "runfolder": 2100,
-    "state": 1450,
+    "state": 1650,
     "testing": 550,
     "workspace": 950,
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -89,6 +90,32 @@ def test_keeping_none_is_refused(tmp_path: Path) -> None:
     training().save(tmp_path, 1, keep=1)
     training(2).save(tmp_path, 2, keep=1)
     assert names(tmp_path) == ["step-2"]
+
+
+@pytest.mark.parametrize("step", [12.0, 12.5, -1, "3", torch.tensor(1.0)])
+def test_a_step_that_could_not_be_read_is_refused(tmp_path: Path, step: Any) -> None:
+    """A number of steps is a whole one from 0 on, of whatever integral type; nothing else is written."""
+    with pytest.raises(UsageError, match=r"step must be") as caught:
+        training().save(tmp_path, step)
+    assert caught.value.hint == "give int(12.0)" or step != 12.0
+    unfit = training()
+    unfit.steps_done = step
+    with pytest.raises(UsageError, match=r"step must be"):
+        unfit.state_dict()
+    assert names(tmp_path) == []
+    for whole in (0, np.int64(4), torch.tensor(5)):
+        training().save(tmp_path, whole)  # type: ignore[arg-type]
+        assert resumed(tmp_path)[0] == int(whole)
+
+
+def test_a_save_is_seen_with_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who watches torch.save asks the file for its name."""
+    seen: list[str] = []
+    save = torch.save
+    monkeypatch.setattr(torch, "save", lambda state, file: [seen.append(file.name), save(state, file)])
+    training().save(tmp_path, 1)
+
+    assert seen == [str(tmp_path / ".step-1.1" / "rank-0.pt")]
 
 
 @contextlib.contextmanager

@@ -3,7 +3,10 @@
 import copy
 import io
 import random
+from collections import Counter as Counts
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -215,6 +218,82 @@ def test_optimizers_come_back(kind: str) -> None:
     assert digest_of(live.state_dict()) == digest_of(saved.state_dict())
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 2, 0], [1, 0, 3, 2]])
+def test_moments_go_to_their_parameters_in_any_order(order: list[int]) -> None:
+    """An optimizer that was made of a set has its parameters in another order in every process."""
+
+    def begun(order: list[int], seed: int = 0) -> tuple[Any, Any, Training]:
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False), nn.Linear(3, 3))
+        parameters = list(model.named_parameters())
+        groups = [{"params": [parameters[place] for place in some]} for some in (order[:2], order[2:])]
+        optimizer = torch.optim.Adam(groups, lr=0.1)
+        for _ in range(2):
+            model(torch.ones(2, 3)).square().sum().backward()
+            optimizer.step()
+        return model, optimizer, Training(model=model, optimizer=optimizer)
+
+    first, later = order[:2], order[2:]
+    model, optimizer, saved = begun([*first, *later])
+    resumed, other, live = begun([*first[::-1], *later[::-1]], seed=1)
+    live.load_state_dict(through_a_file(saved.state_dict()))
+
+    for name, parameter in model.named_parameters():
+        assert same(other.state[resumed.get_parameter(name)], optimizer.state[parameter])
+    assert [group["param_names"] for group in other.param_groups] == [
+        group["param_names"][::-1] for group in optimizer.param_groups
+    ]
+    elsewhere = begun([*later, *first])[2]
+    with pytest.raises(StateError, match=r"optimizer does not fit its state: the state has model\.\S+ in group \d"):
+        elsewhere.load_state_dict(saved.state_dict())
+
+
+def test_moments_of_several_parameters_keep_their_order() -> None:
+    """LBFGS has them in one tensor for all parameters, which another order would tear apart."""
+
+    def begun(*order: int) -> Training:
+        model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+        parameters = list(model.parameters())
+        optimizer = torch.optim.LBFGS([parameters[place] for place in order])
+        model(torch.ones(2, 3)).square().sum().backward()
+        optimizer.step(lambda: model(torch.ones(2, 3)).square().sum().item())
+        return Training(model=model, optimizer=optimizer)
+
+    state = begun(0, 1).state_dict()
+    begun(0, 1).load_state_dict(state)
+    with pytest.raises(StateError, match=r"its parameters had another order, and its state may be one of several"):
+        begun(1, 0).load_state_dict(state)
+
+
+def as_first_version(state: Any) -> Any:
+    """A state as it was written first: without the names of parameters, modules in eval mode, and samplers."""
+    rank = state["ranks"]["0"]
+    for part, key in ((state["parts"]["optimizer"], "names"), (rank["parts"]["loader"], "sampler")):
+        del part["state"][key]
+        part["contents"] = [way for way in part["contents"] if way.partition(".")[0] != key]
+    modes = rank["modes"]["state"]
+    modes |= {name: modes[name]["training"] for name in modes}
+    return {**state, "version": 1}
+
+
+def test_states_of_the_first_version_are_read() -> None:
+    """They go on with the same bits; what they do not tell is taken to be as it is here."""
+    whole = Loop().run(9)
+    saved = Loop().run(4)
+    saved.model[4].eval()
+    state = as_first_version(through_a_file(saved.training.state_dict()))
+    resumed = Loop(seed=99)
+    resumed.training.load_state_dict(state)
+    assert not resumed.model[4].training
+    resumed.model.train()
+    resumed.run(5)
+
+    assert resumed.digest() == whole.digest()
+    resumed.optimizer.param_groups[0]["params"].reverse()
+    with pytest.raises(StateError, match=r"parameter 0 was float32 of shape \(8, 6\), is float32 of shape \(3,\)"):
+        resumed.training.load_state_dict(state)
+
+
 class Counter:
     """Anything with the two methods."""
 
@@ -230,6 +309,7 @@ class Counter:
         self.value = state["value"]
 
 
+Pair = namedtuple("Pair", "left right")
 VALUES = [
     *(
         None,
@@ -249,7 +329,28 @@ VALUES = [
     *({"a": {(1, 2): 3.0}}, {3, 1}, torch.arange(3, dtype=torch.int16), np.float32(0.1), np.arange(6.0).reshape(2, 3)),
     *(torch.float16, torch.device("cpu"), torch.Size([1, 2]), np.zeros((0, 3)), {"<odd>": 1}, {}, []),
     {"a": [], "b": {}},
+    *({1, 2}, frozenset({1, 2}), {frozenset({1, 2}): 3}, bytearray(b"ab"), Counts("aab"), deque([1], 3), Pair(1, [2])),
+    *(OrderedDict([("b", 1), ("a", 2)]), OrderedDict({1: 2}), defaultdict(int, {"a": 1}), defaultdict(None, {1: [2]})),
 ]
+
+
+class Level(IntEnum):
+    """A number, and more than that."""
+
+    LOW = 1
+
+
+LOST = [
+    *(Level.LOW, defaultdict(lambda: 0), {len}, {(len, 1): 2}, namedtuple("Local", "a")(1)),
+    *(np.zeros(1, dtype=[("a", int)]), np.ma.masked_array([1.0], [True]), type("Words", (dict,), {})()),
+]
+
+
+@pytest.mark.parametrize("value", LOST, ids=repr)
+def test_what_would_come_back_as_something_else_is_refused(value: Any) -> None:
+    """When it is saved, with the path to it: a checkpoint that cannot be read is none."""
+    with pytest.raises(StateError, match=r"state of counter holds .* value\.inner\.0: "):
+        Training(counter=Counter({"inner": [value]})).state_dict()
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -289,6 +390,50 @@ def test_averages_kept_by_hand_come_back() -> None:
     assert torch.equal(averaged["list"][0], torch.ones(3, dtype=torch.float64))
 
 
+def test_averages_that_are_replaced_are_saved_as_they_are() -> None:
+    """A dict that gets new tensors in every step is looked into when it is saved, and when it is restored."""
+    averaged, resumed = {"w": torch.zeros(2)}, {"w": torch.zeros(2)}
+    saved, live = Training(averaged=averaged), Training(averaged=resumed)
+    for _ in range(3):
+        averaged["w"] = 0.5 * averaged["w"] + 1
+    resumed["w"] = resumed["w"] + 5
+    live.load_state_dict(through_a_file(saved.state_dict()))
+
+    assert torch.equal(resumed["w"], averaged["w"])
+    averaged["v"] = torch.zeros(1)
+    with pytest.raises(StateError, match=r"the state has averaged\.v, which is not here"):
+        live.load_state_dict(saved.state_dict())
+
+
+def test_two_objects_under_one_name_are_refused() -> None:
+    """Both are named, when the training is made and when it is saved; under other names they are taken."""
+    words = r"ema\['x\.y'\] and ema\['x'\]\['y'\] are both named ema\.x\.y"
+    with pytest.raises(UsageError, match=words):
+        Training(ema={"x.y": torch.ones(1), "x": {"y": torch.zeros(1)}})
+    ema: dict[str, Any] = {"x.y": torch.ones(1), "x": {"z": torch.zeros(1)}}
+    training = Training(ema=ema)
+    assert training.parts.keys() == {"ema.x.y", "ema.x.z"}
+    ema["x"]["y"] = torch.zeros(1)
+    with pytest.raises(UsageError, match=words):
+        training.state_dict()
+
+
+def test_functions_come_back_where_they_were() -> None:
+    """Two of one name are not exchanged; another one in the place of one is refused."""
+
+    def made(factor: int) -> Callable[[int], int]:
+        return lambda step: factor * step
+
+    live = Counter([made(2), {"inner": (made(3),)}])
+    state = through_a_file(Training(counter=Counter([made(2), {"inner": (made(3),)}])).state_dict())
+    Training(counter=live).load_state_dict(state)
+
+    assert [live.value[0](1), live.value[1]["inner"][0](1)] == [2, 3]
+    for value in ([len, live.value[1]], [live.value[0], {"inner": ()}]):
+        with pytest.raises(StateError, match=r"saved with the function .*<lambda>, which is not in use here"):
+            Training(counter=Counter(value)).load_state_dict(state)
+
+
 def test_modes_come_back() -> None:
     """Module by module: a part that is frozen in eval mode stays so."""
     model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.BatchNorm1d(2), nn.Dropout()))
@@ -299,6 +444,37 @@ def test_modes_come_back() -> None:
     Training(model=model).load_state_dict(state)
 
     assert [one.training for one in model.modules()] == [True, True, False, False, False]
+    for other, words in (
+        (nn.Sequential(*model, nn.Dropout()), r"the state lacks model\.2, which is here"),
+        (nn.Sequential(nn.Dropout(), nn.Sequential(model[1][0])), r"the state has model\.1\.1, which is not here"),
+    ):
+        with pytest.raises(StateError, match=rf"modes do not fit: {words}"):
+            Training(model=other).load_state_dict(state)
+
+
+class Tied(nn.Module):
+    """Two layers, of one weight or of two."""
+
+    def __init__(self, is_tied: bool) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+        if is_tied:
+            self.b.weight = self.a.weight
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_weights_are_tied_as_they_were(is_tied: bool) -> None:
+    """Weights that were one do not become two, nor two different ones one."""
+    saved, live = Tied(is_tied), Tied(is_tied)
+    state = through_a_file(Training(model=saved).state_dict())
+    Training(model=live).load_state_dict(state)
+
+    assert same(live.state_dict(), saved.state_dict())
+    with pytest.raises(StateError, match=r"b\.weight (was tied to a\.weight, is not|is tied to a\.weight, was not)"):
+        Training(model=Tied(not is_tied)).load_state_dict(state)
+    if not is_tied:
+        state["parts"]["model"]["state"]["b.weight"] = state["parts"]["model"]["state"]["a.weight"].clone()
+        Training(model=Tied(True)).load_state_dict(state)
 
 
 def test_wrapped_models_have_the_same_state() -> None:
@@ -390,8 +566,8 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
         r"optimizer does not fit its state: its groups had \[4\] parameters, here they have \[2\]",
     ),
     "other parameters": (
-        {"model": MODEL, "optimizer": torch.optim.AdamW(list(MODEL.parameters())[::-1])},
-        r"parameter 0 was float32 of shape \(3, 4\), is float32 of shape \(3,\)",
+        {"model": MODEL, "optimizer": torch.optim.AdamW([*list(MODEL.parameters())[:3], nn.Parameter(torch.ones(3))])},
+        r"optimizer .* has model\.1\.bias in group 0, which is not here; .* lacks another parameter in group 0",
     ),
     "another scheduler": (
         {"scheduler": torch.optim.lr_scheduler.ReduceLROnPlateau(torch.optim.SGD(MODEL.parameters()))},
@@ -468,7 +644,7 @@ MISFORMED: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda state: state.update(world_size=2),
         r"the state was saved with world_size=2, here it is 1",
     ),
-    "it is newer": (lambda state: state.update(version=2), r"has version 2, this samebits reads up to 1"),
+    "it is newer": (lambda state: state.update(version=3), r"has version 3, this samebits reads up to 2"),
     "it is no state": (lambda state: state.clear(), r"this is not a training state: 'version' is None"),
     "a device is missing": (
         lambda state: [
@@ -517,6 +693,40 @@ def test_a_part_that_fails_while_it_is_restored_takes_nothing_with_it() -> None:
     before = digest_of(live.state_dict())
 
     with pytest.raises(StateError, match=r"other does not fit its state: RuntimeError: it is full"):
+        live.load_state_dict(state)
+    assert digest_of(live.state_dict()) == before
+
+
+@pytest.mark.parametrize("fails", ["optimizer", "second"])
+def test_a_part_of_torch_that_fails_takes_nothing_with_it(fails: str) -> None:
+    """Weights and moments, too, are brought back where an optimizer or a module after them fails."""
+
+    class Optimizer(torch.optim.Adam):
+        def load_state_dict(self, state: Any) -> None:
+            super().load_state_dict(state)
+            if fails == "optimizer":
+                raise ValueError("it is full")
+
+    class Second(nn.Linear):
+        def set_extra_state(self, state: Any) -> None:
+            if fails == "second":
+                raise ValueError("it is full")
+
+        def get_extra_state(self) -> Any:
+            return torch.ones(1)
+
+    def begun(seed: int) -> Training:
+        torch.manual_seed(seed)
+        model, second = nn.Linear(2, 2), Second(2, 2)
+        optimizer = Optimizer([*model.parameters(), *second.parameters()])
+        second(model(torch.ones(1, 2))).sum().backward()
+        optimizer.step()
+        return Training(model=model, optimizer=optimizer, averaged=[torch.rand(2)], second=second)
+
+    state, live = begun(0).state_dict(), begun(1)
+    before = digest_of(live.state_dict())
+
+    with pytest.raises(StateError, match=rf"{fails} does not fit its state: ValueError: it is full"):
         live.load_state_dict(state)
     assert digest_of(live.state_dict()) == before
 

@@ -109,9 +109,13 @@ def test_a_signal_that_nobody_asks_about_is_obeyed_at_the_end(tmp_path: Path, le
 
 def test_children_end_at_once(tmp_path: Path) -> None:
     """A process that is forked in the block dies of the signal, as it would outside; the training goes on."""
+    context = multiprocessing.get_context("fork")
+    has_begun = context.Event()
     with Training().preemptible(tmp_path) as preemption:
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child = context.Process(target=lambda: has_begun.set() or time.sleep(60))
         child.start()
+        # Python forgets a signal that comes while it forks.
+        has_begun.wait(20)
         child.terminate()
         child.join(20)
 

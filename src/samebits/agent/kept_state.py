@@ -177,7 +177,8 @@ class StateRestorer(_LineFollower):
         for path in self.restored.slots:
             put = slots[path].put if path in slots else None
             if path in kept and put is not None:
-                put(self._value(kept[path]))
+                with suppress(PackingError):
+                    put(self._value(kept[path]))
         self.close()
 
     def close(self) -> None:
@@ -198,12 +199,8 @@ class StateRestorer(_LineFollower):
                 yield Lacks(path, "replay" if has_grown else state, *words, can_put, rank, self.times)
 
     def _value(self, kept: tuple[str, Any]) -> Any:
-        plain = kept[1]
-        value = _mapped(plain["value"], lambda sign: self.tensors[sign["<tensor>"]].to(sign["device"]))
-        value = unpack(value, copies=True)
-        module, _, name = plain.get("items", "").partition(":")
-        kind = getattr(sys.modules.get(module), name, None)
-        return [kind(*item) for item in value] if isinstance(kind, type) and issubclass(kind, tuple) else value
+        value = _mapped(kept[1]["value"], lambda sign: self.tensors[sign["<tensor>"]].to(sign["device"]))
+        return unpack(value, copies=True)
 
     def at(self, moment: Moment, iterator: Any = None) -> None:
         """Give generators back, or skip to the place in an epoch, at the moment that was asked for."""
@@ -242,16 +239,12 @@ def as_plain(slots: Iterable[Slot], tensors: dict[str, torch.Tensor]) -> Plain:
     def sign(tensor: torch.Tensor) -> dict[str, str]:
         return {"<tensor>": labels.get(id(tensor), ""), "device": str(tensor.device)}
 
-    return {slot.path: (slot.state, {"value": _mapped(plain, sign), **_about(slot.value)}) for slot, plain in packed}
+    return {slot.path: (slot.state, {"value": _mapped(plain, sign), **_length(slot.value)}) for slot, plain in packed}
 
 
-def _about(value: object) -> dict[str, str | int]:
-    """Return the length of a collection, and the class of named tuples in it, which packing makes plain tuples."""
-    if not isinstance(value, list | deque | set | dict):
-        return {}
-    kind = type(value[0]) if isinstance(value, list | deque) and value else object
-    named = {"items": f"{kind.__module__}:{kind.__qualname__}"} if hasattr(kind, "_fields") else {}
-    return {"length": len(value), **named}
+def _length(value: object) -> dict[str, int]:
+    """Return the length of a collection."""
+    return {"length": len(value)} if isinstance(value, list | deque | set | dict) else {}
 
 
 def _mapped(plain: Any, put: Callable[[Any], Any]) -> Any:

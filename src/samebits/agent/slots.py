@@ -86,7 +86,10 @@ class _Walk:
         if isinstance(value, BY_NAME):
             if isinstance(value, FunctionType) and is_user_file(value.__code__.co_filename):
                 self._closure(path, value, within, depth)
-        elif value is None or isinstance(value, bool | int | float | complex | str | Enum):
+        elif isinstance(value, Enum):
+            kind = type(value)
+            self.add(path, within or "counter", value._value_, put and (lambda new: put(kind(new))))
+        elif value is None or isinstance(value, bool | int | float | complex | str):
             self.add(path, within or "counter", value, put)
         elif id(value) not in self.known:
             self.known.add(id(value))

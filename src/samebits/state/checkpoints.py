@@ -228,6 +228,11 @@ class _Digesting:
         self.file, self.size, self.digest = file, 0, xxhash.xxh3_128()
         self.failure: OSError | None = None
 
+    @property
+    def name(self) -> str:
+        """The path of the file, for who watches `torch.save`."""
+        return self.file.name
+
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
         if self.failure is None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 
 from samebits.base.errors import StateError
-from samebits.base.modules import inner_modules
 from samebits.base.ranks import current_world
+from samebits.state.parameters import own_parameters
 from samebits.state.parts import Part, differences, dtype_and_shape, parts_of
 from samebits.state.ranks import RankGroup
 
@@ -23,15 +23,16 @@ class WaitingGradients:
     """
 
     def __init__(self, **models: object) -> None:
-        self._parts = parts_of(models)
+        self._models = models
         self._ranks = RankGroup()
+        parts_of(models)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the gradients of all ranks, by rank and name; all ranks have to call this, and one of them may save.
 
         They lie on the CPU, where those of a single rank may be the training's own. There are none after `zero_grad()`.
         """
-        gradients = gradients_of(self._parts)
+        gradients = gradients_of(parts_of(self._models))
         are_waiting = self._ranks.is_any(bool(gradients))
         sent = self._ranks.gathered({name: one.cpu() for name, one in gradients.items()}) if are_waiting else []
         return {"world_size": self._ranks.world.size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
@@ -48,13 +49,16 @@ class WaitingGradients:
                 f"gradients of {state['world_size']} ranks that wait for their step, and here are {world_size} ranks",
                 "resume with as many ranks, or from a checkpoint that was saved after a whole step",
             )
-        for restoring in gradient_restorers(state["ranks"].get(str(rank), {}), self._parts):
+        for restoring in gradient_restorers(state["ranks"].get(str(rank), {}), parts_of(self._models)):
             restoring()
 
 
 def gradients_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
     """Return name → gradient of each parameter that has one; the tensors are torch's own, not copies."""
-    return {name: one.grad.detach() for name, one in _parameters_of(parts).items() if one.grad is not None}
+    first: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, one in _parameters_of(parts).items():
+        first.setdefault(id(one), (name, one))
+    return {name: one.grad.detach() for name, one in first.values() if one.grad is not None}
 
 
 def gradient_restorers(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Part]) -> list[Callable[[], object]]:
@@ -66,35 +70,28 @@ def gradient_restorers(saved: Mapping[str, torch.Tensor], parts: Mapping[str, Pa
             f"gradients do not fit: {'; '.join(differences(unknown, set()))}", "make the model as it was made"
         )
     for name, gradient in saved.items():
-        saved_form, form = dtype_and_shape(gradient), dtype_and_shape(parameters[name])
+        # torch's own rule: `grad_dtype` may allow another dtype than the parameter's, or any.
+        dtype = getattr(parameters[name], "grad_dtype", parameters[name].dtype) or gradient.dtype
+        saved_form, form = dtype_and_shape(gradient), dtype_and_shape(parameters[name], dtype)
         if saved_form != form:
             raise StateError(
-                f"the gradient of {name} is {saved_form}, the parameter is {form}",
+                f"the gradient of {name} is {saved_form}, here it has to be {form}",
                 "make the model as it was made in the run that saved",
             )
-    return [partial(_put, one, saved.get(name)) for name, one in parameters.items()]
+    gradients = {id(parameters[name]): gradient for name, gradient in saved.items()}
+    return [
+        partial(_put, one, gradients.get(key)) for key, one in {id(one): one for one in parameters.values()}.items()
+    ]
 
 
 def _parameters_of(parts: Mapping[str, Part]) -> dict[str, torch.Tensor]:
-    """Return name → parameter of all modules, optimizers and tensors; each parameter only under its first name."""
-    by_id: dict[int, tuple[str, torch.Tensor]] = {}
+    """Return name → parameter of all modules, tensors and optimizers, under every name; numbers in optimizers last."""
+    named = dict(own_parameters((name, part.one) for name, part in parts.items()))
     for name, part in parts.items():
-        for way, parameter in _parameters(name, part.one):
-            by_id.setdefault(id(parameter), (way, parameter))
-    return dict(by_id.values())
-
-
-def _parameters(name: str, one: object) -> Iterable[tuple[str, torch.Tensor]]:
-    if isinstance(one, torch.nn.Module):
-        for way, module in inner_modules(one):
-            for inner, parameter in module._parameters.items():
-                if parameter is not None:
-                    yield f"{name}.{way}.{inner}" if way else f"{name}.{inner}", parameter
-    elif isinstance(one, torch.optim.Optimizer):
-        flat = (parameter for group in one.param_groups for parameter in group["params"])
-        yield from ((f"{name}.{number}", parameter) for number, parameter in enumerate(flat))
-    elif isinstance(one, torch.Tensor) and one.is_leaf:
-        yield name, one
+        if isinstance(part.one, torch.optim.Optimizer):
+            flat = (parameter for group in part.one.param_groups for parameter in group["params"])
+            named |= {f"{name}.{number}": parameter for number, parameter in enumerate(flat)}
+    return named
 
 
 def _put(parameter: torch.Tensor, gradient: torch.Tensor | None) -> None:

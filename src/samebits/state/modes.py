@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ def preserved(*objects: object) -> Iterator[None]:
         objects: models, datasets and loaders, also in lists or dicts. The generators that they hold are restored as
             well, and so is train or eval mode of modules: after `model.eval()` no `model.train()` is needed.
     """
-    given = dict(objects_of({str(number): one for number, one in enumerate(objects)}))
+    given = objects_of({str(number): one for number, one in enumerate(objects)})
     before = process_generators()
     states = states_of(every_generator(*given.items()).values())
     switches = mode_restorers(modes_of(given), given)
@@ -50,26 +51,36 @@ def preserved(*objects: object) -> Iterator[None]:
             switch()
 
 
-def modes_of(objects: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return name → paths of the modules in training mode, for each object that is a module."""
+def modes_of(objects: Mapping[str, object]) -> dict[str, dict[str, list[str]]]:
+    """Return name → paths of the modules in training mode, and in eval mode, for each object that is a module."""
     return {
-        name: [inner for inner, module in inner_modules(unwrapped(one)) if module.training]
+        name: {
+            mode: [inner for inner, module in inner_modules(unwrapped(one)) if module.training == (mode == "training")]
+            for mode in ("training", "eval")
+        }
         for name, one in objects.items()
         if isinstance(unwrapped(one), torch.nn.Module)
     }
 
 
-def mode_restorers(saved: Mapping[str, list[str]], objects: Mapping[str, object]) -> list[Callable[[], object]]:
-    """Return functions that restore the modes of the modules in `objects`; StateError if a module in one is missing."""
-    saved = {name: training for name, training in saved.items() if name in objects}
-    inner = {name: inner_modules(unwrapped(objects[name])) for name in saved}
-    unknown = {f"{name}.{way}" for name in saved for way in set(saved[name]) - {way for way, _ in inner[name]}}
-    if unknown:
-        raise StateError(f"modes do not fit: {'; '.join(differences(unknown, set()))}", "make the model as it was made")
-    return [partial(_switch, inner[name], set(training)) for name, training in saved.items()]
+def mode_restorers(saved: Mapping[str, Any], objects: Mapping[str, object]) -> list[Callable[[], object]]:
+    """Return functions that restore the modes of the modules in `objects`; StateError if one is missing."""
+    restorers = list[Callable[[], object]]()
+    for name, modes in saved.items():
+        if name not in objects:
+            continue
+        modules = dict(inner_modules(unwrapped(objects[name])))
+        if isinstance(modes, list):
+            # The first version of states listed the modules in training mode only.
+            modes = {"training": modes, "eval": [way for way in modules if way not in modes]}
+        before, after = ({f"{name}.{way}" for way in ways} for ways in ([*modes["training"], *modes["eval"]], modules))
+        if before != after:
+            raise StateError(f"modes do not fit: {'; '.join(differences(before, after))}", "make the model as it was")
+        restorers.append(partial(_switch, modules, set(modes["training"])))
+    return restorers
 
 
-def _switch(modules: list[tuple[str, torch.nn.Module]], training: set[str]) -> None:
+def _switch(modules: Mapping[str, torch.nn.Module], training: set[str]) -> None:
     # Not train(): a module may have overridden it, and it changes the children as well.
-    for name, module in modules:
+    for name, module in modules.items():
         module.training = name in training

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import copy
 import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 import torch.utils.data
 
-from samebits.base.errors import SamebitsError, StateError, UsageError
-from samebits.rng.packing import PackingError, functions_in, leaves, pack, unpack
+from samebits.base.errors import SamebitsError, StateError, StateWarning, UsageError
+from samebits.rng.packing import PackingError, leaves, pack, unpack
 from samebits.rng.search import generator_types
+from samebits.state.parameters import broken_ties, own_parameters
 
 # How many of the differences between two states are named.
 NAMED = 5
 
 
 class Restoring(NamedTuple):
-    """The function that restores a checked state, and the one that undoes this; None if nothing after it can fail."""
+    """The function that restores a checked state, and the one that undoes this where something after it may fail."""
 
     do: Callable[[], object]
     undo: Callable[[], object] | None = None
@@ -51,7 +54,10 @@ class Part:
 
     def restoring(self, packed: object, copies: bool) -> Restoring:
         """Return what restores a state that `packed` returned, or a copy of it; StateError if it does not fit."""
-        before = self.one.state_dict()
+        with warnings.catch_warnings():
+            # What a loader says of its place is for those who save it.
+            warnings.simplefilter("ignore", StateWarning)
+            before = self.one.state_dict()
         if type(self.one).__module__.partition(".")[0] == "torch":
             # torch's schedulers and scalers take over whatever they are given.
             self.check_names(paths_in(packed), paths_in(self._packed(before)))
@@ -61,7 +67,7 @@ class Part:
     def loading(self, packed: object, live: object, copies: bool, metadata: object = None) -> Callable[[], None]:
         """Unpack a state, and return a function that loads it; functions in the state are taken from the live one."""
         try:
-            state = unpack(packed, functions_in(live), copies)
+            state = unpack(packed, live, copies)
         except PackingError as error:
             raise self.unfit(str(error)) from error
         if metadata is not None:
@@ -102,44 +108,82 @@ class ModulePart(Part):
 
     is_shared = True
 
+    def _packed(self, state: object) -> Any:
+        return pack(dict(state))  # type: ignore[call-overload]
+
     def restoring(self, packed: object, copies: bool) -> Restoring:
         live = self.packed()
         if not isinstance(packed, Mapping):
             raise self.unfit(f"a state is a dict, got {type(packed).__name__}")
         self.check_names(packed, live)
         self.check_tensors(packed, live)
+        self.raise_if_different(broken_ties(packed, self.one.state_dict(keep_vars=True)))
         before = self.one.state_dict()
+        # On the host, as an accelerator may have no room for its weights twice.
+        kept = copy.copy(before)
+        kept |= {name: _on_host(value) for name, value in before.items()}
         # torch converts old states by the module versions in the metadata; this state already has the present names.
-        return Restoring(self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None)))
+        load = self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None))
+        return Restoring(load, lambda: self.one.load_state_dict(kept))
 
 
 class OptimizerPart(Part):
-    """An optimizer: its class, state and groups, and the dtypes and shapes of its parameters."""
+    """An optimizer: its class, state and groups, and the dtypes, shapes and names of its parameters.
+
+    `names` are those of the parameters of all modules, by id.
+    """
 
     is_shared = True
 
+    def __init__(self, name: str, one: Any, names: Mapping[int, str]) -> None:
+        super().__init__(name, one)
+        self.names = names
+
     def _packed(self, state: object) -> Any:
-        shapes = [[dtype_and_shape(one) for one in group["params"]] for group in self.one.param_groups]
-        return {"class": type(self.one).__name__, "parameters": shapes, **pack(state)}
+        groups = [group["params"] for group in self.one.param_groups]
+        shapes = [[dtype_and_shape(one) for one in group] for group in groups]
+        names = [[self.names.get(id(one), "") for one in group] for group in groups]
+        return {"class": type(self.one).__name__, "parameters": shapes, "names": names, **pack(state)}
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
         live = self.packed()
+        # The first version of states had no names: its order is taken for the present one.
+        packed = {"names": live["names"], **packed}
         self.check_names(packed, live)
         if packed["class"] != live["class"]:
             raise self.unfit(f"it was saved as {packed['class']}, here is {live['class']}")
-        self._check_parameters(packed["parameters"], live["parameters"])
-        self.check_tensors(_tensors(packed["state"]), _tensors(live["state"]))
-        plain = {name: value for name, value in packed.items() if name not in ("class", "parameters")}
-        return Restoring(self.loading(plain, self.one.state_dict(), copies))
-
-    def _check_parameters(self, saved: list[list[str]], live: list[list[str]]) -> None:
-        before, after = [len(group) for group in saved], [len(group) for group in live]
+        before, after = [[len(group) for group in one["parameters"]] for one in (packed, live)]
         if before != after:
             raise self.unfit(f"its groups had {before} parameters, here they have {after}")
-        flat = enumerate(zip(chain(*saved), chain(*live), strict=True))
-        self.raise_if_different(
-            [f"parameter {number} was {old}, is {new}" for number, (old, new) in flat if old != new]
+        state = self._in_order(packed, live)
+        self.check_tensors(_tensors(state["state"]), _tensors(live["state"]))
+        kept = self.one.state_dict()
+        # No copy: torch replaces the tensors of an optimizer, and never writes into them.
+        return Restoring(self.loading(state, kept, copies), lambda: self.one.load_state_dict(kept))
+
+    def _in_order(self, packed: Any, live: Any) -> dict[str, Any]:
+        """Return the optimizer's own state for the present order of its parameters, which go by name and group."""
+        saved, here = (
+            [f"{name or 'another parameter'} in group {number}" for number, group in groups for name in group]
+            for groups in (enumerate(one["names"]) for one in (packed, live))
         )
+        self.check_names(saved, here)
+        # Both sorted by name: what has none stays in its order.
+        place = dict(zip(*(sorted(range(len(names)), key=names.__getitem__) for names in (saved, here)), strict=True))
+        forms = list(chain(*live["parameters"]))
+        pairs = [(place[number], old, forms[place[number]]) for number, old in enumerate(chain(*packed["parameters"]))]
+        self.raise_if_different([f"parameter {number} was {old}, is {new}" for number, old, new in pairs if old != new])
+        state = {name: value for name, value in packed.items() if name not in ("class", "parameters", "names")}
+        if saved == here:
+            return state
+        moments = {str(place[int(number)]): one for number, one in state["state"].get("<int keys>", {}).items()}
+        for number, parameter in enumerate(chain(*(group["params"] for group in self.one.param_groups))):
+            shapes = {tensor.shape for tensor in _tensors(moments.get(str(number), {})).values() if tensor.dim()}
+            if shapes - {parameter.shape} or not state["state"].keys() <= {"<int keys>"}:
+                raise self.unfit("its parameters had another order, and its state may be one of several together")
+        names = [{key: one[key] for key in one if key == "param_names"} for one in live["param_groups"]]
+        groups = [{**group, **own} for group, own in zip(state["param_groups"], names, strict=True)]
+        return {**state, "state": {"<int keys>": moments} if moments else {}, "param_groups": groups}
 
 
 class TensorPart(Part):
@@ -152,23 +196,44 @@ class TensorPart(Part):
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
         self.check_tensors({self.name: packed}, {self.name: self.one})
-        return Restoring(torch.no_grad()(lambda: self.one.copy_(packed)))
+        kept = _on_host(self.one)
+        return Restoring(*(torch.no_grad()(partial(self.one.copy_, one)) for one in (packed, kept)))
 
 
 def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
     """Return name → part of the objects of a training; objects with no other state than generators are left out."""
-    return {name: part for name, one in objects_of(given) if (part := _part(name, unwrapped(one))) is not None}
+    inner = {name: unwrapped(one) for name, one in objects_of(given).items()}
+    names: dict[int, str] = {}
+    for name, parameter in own_parameters(inner.items()):
+        names.setdefault(id(parameter), name)
+    return {name: part for name, one in inner.items() if (part := _part(name, one, names)) is not None}
 
 
-def objects_of(given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Name and object of everything that was given, also in lists, tuples and dicts; None is left out."""
-    for name, one in given.items():
+def objects_of(given: Mapping[str, object]) -> dict[str, object]:
+    """Return name → object of everything that was given, also in lists, tuples and dicts; None is left out.
+
+    UsageError if two objects have one name.
+    """
+    found: dict[str, tuple[str, object]] = {}
+    for name, way, one in _named(given):
+        if name in found:
+            raise UsageError(f"{found[name][0]} and {way} are both named {name}", "give one of them another key")
+        found[name] = way, one
+    return {name: one for name, (_, one) in found.items()}
+
+
+def _named(
+    given: Mapping[Any, object], before: str = "", after: str = "", way: str = ""
+) -> Iterator[tuple[str, str, object]]:
+    """The name of each object, such as `averaged.w`, the way to it, such as `averaged['w']`, and the object."""
+    for key, one in given.items():
+        name, its_way = f"{before}{key}{after}", f"{way}[{key!r}]" if way else str(key)
         if type(one) in (list, tuple):
-            yield from objects_of({f"{name}[{number}]": item for number, item in enumerate(one)})
+            yield from _named(dict(enumerate(one)), f"{name}[", "]", its_way)  # type: ignore[arg-type]
         elif isinstance(one, dict):
-            yield from objects_of({f"{name}.{key}": item for key, item in one.items()})
+            yield from _named(one, f"{name}.", "", its_way)
         elif one is not None:
-            yield name, one
+            yield name, its_way, one
 
 
 def unwrapped(one: object) -> object:
@@ -193,9 +258,9 @@ def paths_in(state: object) -> list[str]:
     return [way for way, _ in leaves(state)]
 
 
-def dtype_and_shape(tensor: torch.Tensor) -> str:
-    """Return dtype and shape of a tensor in words; tensors can be copied over one another if these are the same."""
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+def dtype_and_shape(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> str:
+    """Return dtype (or another one) and shape of a tensor in words; what can be copied has the same."""
+    return f"{str(dtype or tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
 def differences(saved: set[str], live: set[str]) -> list[str]:
@@ -271,13 +336,13 @@ def _is_under(name: str, parts: tuple[str, ...]) -> bool:
     return any(name == part or name.startswith((f"{part}.", f"{part}[")) for part in parts)
 
 
-def _part(name: str, one: object) -> Part | None:
+def _part(name: str, one: object, names: Mapping[int, str]) -> Part | None:
     if isinstance(one, torch.nn.Module):
         return ModulePart(name, one)
     if isinstance(one, torch.Tensor):
         return TensorPart(name, one)
     if isinstance(one, torch.optim.Optimizer):
-        return OptimizerPart(name, one)
+        return OptimizerPart(name, one, names)
     if callable(getattr(one, "state_dict", None)) and callable(getattr(one, "load_state_dict", None)):
         return Part(name, one)
     # All that changes in these are the generators that they hold.
@@ -293,6 +358,10 @@ def _part(name: str, one: object) -> Part | None:
 def _some(texts: Sequence[str]) -> Sequence[str]:
     more = len(texts) - NAMED
     return texts if more <= 1 else [*texts[:NAMED], f"{more} more"]
+
+
+def _on_host(value: Any) -> Any:
+    return value.detach().to("cpu", copy=True) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
 def _tensors(packed: object) -> dict[str, torch.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,7 @@ import torch.utils.data
 
 from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.base.ranks import current_world
-from samebits.data.loader import DataLoader
+from samebits.data.loader import DataLoader, whole_number
 from samebits.rng.packing import leaves
 from samebits.rng.states import every_generator, packed_state, wake_owner
 from samebits.state.checkpoints import CheckpointFolder
@@ -21,6 +21,7 @@ from samebits.state.generators import generator_restarters, generator_restorers
 from samebits.state.gradients import gradient_restorers, gradients_of
 from samebits.state.modes import mode_restorers, modes_of
 from samebits.state.parts import (
+    Part,
     Restoring,
     checked_contents,
     differences,
@@ -34,7 +35,7 @@ from samebits.state.preemption import Preemption
 from samebits.state.ranks import RankGroup
 from samebits.state.reranking import joined, section_for_any
 
-VERSION = 1
+VERSION = 2
 OfRanks = Literal["same", "any"]
 
 
@@ -79,12 +80,21 @@ class Training:
         **others: object,
     ) -> None:
         given = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader, "scaler": scaler}
-        given |= {"averaged": averaged, **others}
-        self.objects = dict(objects_of(given))
-        self.parts = parts_of(given)
+        self.given = {**given, "averaged": averaged, **others}
         self.steps_done = 0
         self._group = RankGroup()
+        parts_of(self.given)
         _warn_of_loaders(self.objects)
+
+    @property
+    def objects(self) -> dict[str, object]:
+        """Name → object of everything that was given, as the lists and dicts among it are now."""
+        return objects_of(self.given)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """Name → part of all that has a state."""
+        return parts_of(self.given)
 
     def state_dict(self, gradients: bool = True) -> dict[str, Any]:
         """Return the whole state as tensors, numbers, strings, lists and dicts; nothing is drawn or changed.
@@ -97,11 +107,12 @@ class Training:
 
         Raises:
             StateError: the state of a part holds something that is neither tensor, number nor text.
+            UsageError: `steps_done` is no number of steps; or a list or dict has other objects now, which are no parts.
         """
         rank, world_size = current_world()
         return {
             "version": VERSION,
-            "steps_done": self.steps_done,
+            "steps_done": _checked_step(self.steps_done),
             "world_size": world_size,
             "parts": self._packed(is_shared=True),
             "ranks": {str(rank): self._rank_section(gradients)},
@@ -138,11 +149,12 @@ class Training:
         Raises:
             StorageError: the checkpoint could not be written; earlier ones are unchanged.
             StateError: as for `state_dict`; or there are several ranks, and torch.distributed is not initialised.
-            UsageError: `keep` is less than 1.
+            UsageError: `keep` is less than 1, or `step` is no whole number from 0 on.
         """
         _assert_positive(keep=keep)
-        self.steps_done = step
-        return CheckpointFolder(Path(folder), self._group).save(step, lambda: self._for_a_file(gradients), keep)
+        self.steps_done = _checked_step(step)
+        checkpoints = CheckpointFolder(Path(folder), self._group)
+        return checkpoints.save(self.steps_done, lambda: self._for_a_file(gradients), keep)
 
     def resume(self, folder: str | Path, ranks: OfRanks = "same") -> int | None:
         """Restore the newest checkpoint that is intact; with several ranks, all have to call this.
@@ -248,16 +260,18 @@ class Training:
     # ---- what load_state_dict is made of
 
     def _checked(self, state: Any, ranks: OfRanks, copies: bool) -> list[Restoring]:
-        """Check a whole state, and return what restores it, in order; what may still fail comes first."""
+        """Check a whole state, and return what restores it, in order."""
         _check_head(state, ranks)
         section = self._section(state, ranks)
         saved = {**state["parts"], **section["parts"]}
-        if saved.keys() != self.parts.keys():
+        parts = self.parts
+        if saved.keys() != parts.keys():
             raise StateError(
-                f"the parts do not fit the state: {'; '.join(differences(set(saved), set(self.parts)))}",
+                f"the parts do not fit the state: {'; '.join(differences(set(saved), set(parts)))}",
                 "give Training the parts that it had in the run that saved",
             )
-        in_order = sorted(self.parts.items(), key=lambda item: item[1].is_shared)
+        # The parts of the user's own classes come first, as these are the likeliest to fail.
+        in_order = sorted(parts.items(), key=lambda item: item[1].is_shared)
         restorings = [part.restoring(checked_contents(name, saved[name], paths_in), copies) for name, part in in_order]
         return [*restorings, *map(Restoring, self._own(state, section))]
 
@@ -300,9 +314,23 @@ class Training:
         with ExitStack() as undoing:
             for restoring in restorings:
                 if restoring.undo is not None:
-                    undoing.callback(restoring.undo)
+                    undoing.callback(_undo, restoring.undo)
                 restoring.do()
             undoing.pop_all()
+
+
+def _undo(undo: Callable[[], object]) -> None:
+    # An object that fails here as well says no more than it did, and must not keep the others from being undone.
+    with suppress(Exception):
+        undo()
+
+
+def _checked_step(step: object) -> int:
+    """Return a number of steps as a Python int; UsageError where no checkpoint with it could be read."""
+    number = whole_number(step, "step")
+    if number < 0:
+        raise UsageError(f"step must be from 0 on, got {number}", "give the number of steps that are done")
+    return number
 
 
 def _assert_positive(**given: int) -> None:
