@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.launch.process import TRACKERS_OFF
 from tests.launch.conftest import (
     BARE_PYTHON,
     PATIENCE_SECONDS,
@@ -31,10 +32,10 @@ VIEW = """
     print(str(sys.flags).replace("hash_randomization=0", "hash_randomization=1"))
     print([entry for entry in sys.path if not entry.endswith("samebits/agent/inject")])
     print(os.getcwd(), sys.stdin.isatty(), sys.stdout.encoding, sys.stdout.line_buffering, sys.dont_write_bytecode)
-    print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "TMPDIR", "LINES", "COLUMNS"} - set(PINNED)))
+    print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "TMPDIR", "LINES", "COLUMNS"} - set(OURS)))
 """
 PINNED = "PYTHONHASHSEED CUBLAS_WORKSPACE_CONFIG CUBLASLT_WORKSPACE_SIZE OMP_NUM_THREADS MKL_NUM_THREADS MKL_DYNAMIC"
-VIEW = VIEW.replace("set(PINNED)", repr(set(PINNED.split())))
+VIEW = VIEW.replace("set(OURS)", repr({*PINNED.split(), *TRACKERS_OFF}))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from samebits.launch.command import parse_command
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Ended, Started, read_notes
 from samebits.runfolder.spec import RunSpec
-from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_run, write
+from tests.launch.conftest import PYTHON, TRAIN, notes, samebits, under_check, under_run, write
 from tests.running import run_recorded
 
 OLD_PYTHONS = sorted(Path("~/.pyenv/versions").expanduser().glob("[23].[0-9].*/bin/python"))
@@ -42,6 +42,16 @@ def test_every_python_process_of_a_command_is_entered(tmp_path: Path) -> None:
     for mark in ("it.py", "-c pass", "spawn_main"):
         assert sum(mark in words for words in started) == 1
     assert len(notes(tmp_path, Ended)) == len(started)
+
+
+def test_only_runs_of_your_own_are_logged_to_experiment_trackers(tmp_path: Path) -> None:
+    """A check would fill a project with a dozen runs; whoever wants that sets the variable."""
+    write(tmp_path, {"it.py": "import os; print(os.environ.get('WANDB_MODE'), os.environ.get('SWANLAB_MODE'))"})
+    words = [PYTHON, "it.py"]
+
+    assert under_run(words, tmp_path).out.split() == ["None", "None"]
+    assert under_check(words, tmp_path).out.split() == ["disabled", "disabled"]
+    assert under_check(words, tmp_path, {"WANDB_MODE": "online"}).out.split() == ["online", "disabled"]
 
 
 def test_the_inner_of_two_runs_wins(tmp_path: Path) -> None:
