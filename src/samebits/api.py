@@ -60,6 +60,7 @@ def check(
     quick: bool = False,
     isolation: Isolation | None = None,
     share: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     strict: bool = False,
     diff: bool = False,
     fix: bool = False,
@@ -92,6 +93,7 @@ def check(
         quick: look at the first seconds of training only.
         isolation: `copy` begins every run in a copy of the current folder; with `none`, all runs share it.
         share: paths that the copies show without copying them.
+        ignore: files and folders that are not compared; `*` matches anything.
         strict: runs that agree in what was trained, but differ in what else happened, are `different`, too.
         diff: make a patch for the causes, and prove it by a check of the patched script; it is the verdict's `patch`.
         fix: also apply that patch to the files, if the patched script repeats.
@@ -114,7 +116,8 @@ def check(
     request = check_request(
         _command(command), config, **words, seed=seed, runs=runs, max_runs=max_runs, jobs=jobs, max_steps=max_steps,
         timeout=timeout, level=level, all_origins=all_origins, quick=quick, isolation=isolation,
-        share=_words("share", share), strict=strict, patch="fix" if fix else "diff" if diff else "",
+        share=_words("share", share), ignore=_words("ignore", ignore), strict=strict,
+        patch="fix" if fix else "diff" if diff else "",
     )  # fmt: skip
     home = _home(out, config)
     result = check_in(_context(home, progress), request)

@@ -225,3 +225,16 @@ def test_a_hash_seed_that_the_script_sets_itself_is_not_varied(tmp_path: Path) -
     assert (verdict["verdict"], verdict["causes"]) == ("same", [])
     assert "hash-seed" not in verdict["varied"]
     assert ["note", "not varied, because the script sets it itself: hash-seed"] in verdict["rows"]
+
+
+def test_what_is_ignored_is_not_compared(tmp_path: Path) -> None:
+    """A file of noise that nobody could explain; what else the script makes is compared."""
+    noise = "\n".join(
+        [*["step()"] * 3, "import os; print(os.stat('/proc/self').st_ctime_ns, file=open('noise.txt', 'w'))"]
+    )
+    told = check(tmp_path, f"{TRAIN}{noise}\nprint(len(str(model.weight)))\n", "--ignore", "*.txt", "--ignore", "logs/")
+
+    assert told["verdict"] == "same"
+    assert "not compared, as asked: *.txt" in told["notes"]
+    assert "--ignore logs/: no run wrote such a file" in told["notes"]
+    assert len(told["runs"]) == 3

@@ -337,7 +337,7 @@ def _distance(pool: RunPool, divergent: DivergentRuns | None) -> Distance | None
 def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = ()) -> list[str]:
     """Return notes on what runs did that one would not expect, and on the limits of the comparison."""
     pool, space, left, request = inquiry.pool, inquiry.pool.workspace, found.leftover_result, inquiry.request
-    notes = [*found.product_comparison.words, *pool.remarks]
+    notes = [*found.product_comparison.words, *pool.remarks, *_ignored(pool)]
     notes += dict.fromkeys(run.facts.unread for run in pool.runs if run.facts.unread)
     notes += [f"not in the copies of the working folder: {one}" for one in space.survey.lost]
     if space.survey.linked or space.survey.whole:
@@ -365,6 +365,12 @@ def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = 
     if request.max_steps is not None:
         notes.append(f"only the first {request.max_steps} steps were looked at" if request.max_steps > 1 else ONE_STEP)
     return notes
+
+
+def _ignored(pool: RunPool) -> list[str]:
+    named = [pattern for pattern in pool.request.ignore if pattern in pool.ignored]
+    missed = [f"--ignore {one}: no run wrote such a file" for one in pool.request.ignore if one not in pool.ignored]
+    return [*([f"not compared, as asked: {', '.join(named)}"] if named else []), *missed]
 
 
 def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "file")) -> list[str]:

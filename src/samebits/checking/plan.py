@@ -29,7 +29,19 @@ CONTROL, VARIED = "control", "varied"
 MOST_UNASKED = 2
 
 # Fields that do not change which causes a check can find, and those that take a list: `options` skips both.
-_UNLISTED = {"command", "pins", "vary", "share", "jobs", "as_fits", "level", "all_origins", "isolation", "patch"}
+_UNLISTED = {
+    "command",
+    "pins",
+    "vary",
+    "share",
+    "ignore",
+    "jobs",
+    "as_fits",
+    "level",
+    "all_origins",
+    "isolation",
+    "patch",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,7 @@ class CheckRequest:
     level: str = "step"
     all_origins: bool = False
     share: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     quick: bool = False
     as_fits: bool = False
     isolation: Isolation = "copy"
@@ -108,7 +121,7 @@ class CheckRequest:
         """The options, as they are typed, with which another check of the command asks the same."""
         pins = [name if setting.value is None else f"{name}={setting.value}" for name, setting in self.pins.items()]
         given = [("--pin", pin) for pin in pins] + [("--vary", name) for name in self.vary]
-        given += [("--share", path) for path in self.share]
+        given += [("--share", path) for path in self.share] + [("--ignore", path) for path in self.ignore]
         changed = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
         flags = {f"--{name.replace('_', '-')}": value for name, value in changed.items() if name not in _UNLISTED}
         return (*chain(*given, *((flag,) if value is True else (flag, str(value)) for flag, value in flags.items())),)

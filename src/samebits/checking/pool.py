@@ -38,7 +38,7 @@ from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
-from samebits.workspace.place import Place, is_in
+from samebits.workspace.place import Place, is_in, is_named
 from samebits.workspace.workspace import Workspace
 
 # The time limit of a run: this many times what the first run took, but at least a minute.
@@ -70,6 +70,7 @@ class RunPool:
         causes: how many were found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
         reads_products: whether the files and prints of runs are read and kept with them.
+        ignored: the patterns of `--ignore` that named a file of a run.
         at_end: called with every run as long as its place is there.
     """
 
@@ -94,6 +95,7 @@ class RunPool:
         self.seconds = 0.0
         self.remarks: list[str] = []
         self.reads_products = False
+        self.ignored: set[str] = set()
         self.at_end: Callable[[Outcome, Place], None] = lambda *_: None
         self._compared: dict[tuple[int, int, bool], Divergence | None] = {}
         self._unlike: dict[tuple[int, int], list[LeafDifference]] = {}
@@ -292,6 +294,10 @@ class RunPool:
             return text
 
         files = self.workspace.products(place, outside)
+        for pattern in self.request.ignore:
+            for path in [path for path in files if is_named(path, pattern, self.workspace.folder)]:
+                del files[path]
+                self.ignored.add(pattern)
         ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
         ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
         printed, messages = outcome.folder.stdout, outcome.folder.messages

@@ -38,6 +38,7 @@ class Config:
     vary: tuple[str, ...] = ()
     isolation: Isolation = "copy"
     share: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     lint: LintOptions = field(default_factory=LintOptions)
 
     def filling(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,6 +95,7 @@ _WANTED = {
     "vary": "a list of factors",
     "isolation": '"copy" or "none"',
     "share": "a list of paths",
+    "ignore": "a list of paths",
     "lint": "a table with lists of codes and paths",
 }
 

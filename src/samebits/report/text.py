@@ -11,6 +11,7 @@ from samebits.checking.plan import LOOK_SECONDS, LOOK_STEPS, MAX_RUNS_EACH, Chec
 from samebits.checking.pool import LEAST_LIMIT_SECONDS, LIMIT_RATIO
 from samebits.checking.verdict import Cause, CheckVerdict, Evidence, Unknown
 from samebits.comparison.locate import Divergence
+from samebits.comparison.products import MESSAGES, PRINTED
 from samebits.factors.catalog import find, in_order
 from samebits.factors.pinning import Status, settings_for
 from samebits.replay.runner import Replay
@@ -87,7 +88,9 @@ def _rows(verdict: CheckVerdict) -> Rows:
             if own is None
             else [("compare", difference_words(own.divergence)), ("runs", roles_of(verdict, own.a, own.b))]
         )
-        return [*first, *_treated(verdict)]
+        is_file = own is not None and not own.divergence.name.startswith((PRINTED, MESSAGES))
+        hint = "if that file does not matter, leave it out with --ignore PATH" if is_file else ""
+        return [*first, *_treated(verdict), ("next", hint)]
     if verdict.kind == "undecided":
         return [
             ("ran", f"run {run.id} ({run.role}): {counted(run.steps, 'step')}, {run.wall_seconds:.1f} s")

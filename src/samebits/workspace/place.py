@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -160,6 +161,17 @@ def with_run_folder(argv: Sequence[str], folder: str) -> list[str]:
     ['train.py', '--out=/runs/1/last.pt', '{}', '${run}', '{run}']
     """
     return [_RUN.sub(lambda match: folder if match[0] == "{run}" else "{run}", word) for word in argv]
+
+
+def is_named(path: str, pattern: str, folder: str) -> bool:
+    """Whether a pattern, in which `*` matches anything, names a path or a folder above it, seen from a folder.
+
+    >>> is_named("/me/p/runs/1/log.txt", "runs/", "/me/p"), is_named("{run}/a.csv", "{run}/*.csv", "/me/p")
+    (True, True)
+    """
+    pattern = os.path.normpath(pattern)
+    names = (path, os.path.relpath(path, folder)) if os.path.isabs(path) else (path,)
+    return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}{os.sep}*") for name in names)
 
 
 def is_in(path: str, folder: str) -> bool:

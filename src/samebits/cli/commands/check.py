@@ -52,6 +52,9 @@ from samebits.runfolder.folder import new_home
 @options.strict
 @options.workspace
 @click.option(
+    "--ignore", multiple=True, metavar="PATH", help="Do not compare this file or folder (`*` matches; repeatable)."
+)
+@click.option(
     "--against", metavar="PYTHON", help="Compare with the same script under another Python: where do they differ?"
 )
 @click.option("--diff", is_flag=True, help="Print a patch for the causes, where the patched script repeats.")
