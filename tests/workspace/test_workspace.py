@@ -348,11 +348,12 @@ def test_folders_of_many_entries_are_shown_as_they_are(
 
 
 def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> None:
-    """A virtual environment knows its own path; what somebody shares, runs may write to."""
+    """A virtual environment knows its own path, and is only read; what somebody shares, runs may write to."""
     write(folder, {"v/pyvenv.cfg": "", "v/bin/x": "1", "data/y": "2", "logs.txt": "3"})
     runs = Runs(folder, share=["data", "logs.txt"])
     code = (
         "open('data/z', 'w').write('4'); open('logs.txt', 'a').write('5')\n"
+        "try:\n    open('v/bin/x', 'w')\nexcept OSError:\n    os.remove('data/y')\n"
         "print(json.dumps([os.stat('v/bin/x').st_ino, os.listdir('v')]))"
     )
     inode, names = runs.run(code)
@@ -361,6 +362,8 @@ def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> No
     assert runs.made == {f"{folder}/data/z", f"{folder}/logs.txt"}
     assert (inode, sorted(names)) == ((folder / "v/bin/x").stat().st_ino, ["bin", "pyvenv.cfg"])
     assert ((folder / "data/z").read_text(), (folder / "logs.txt").read_text()) == ("4", "35")
+    assert (folder / "v/bin/x").read_text() == "1"
+    assert not (folder / "data/y").exists()
 
 
 def test_a_file_that_vanishes_while_the_folder_is_copied_is_not_there(

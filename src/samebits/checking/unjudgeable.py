@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,12 +78,14 @@ def _failed(run: Run, count: int) -> SamebitsError:
     ended = f"the command failed in {count} of {count} runs ({how})"
     return ScriptFailedError(
         f"{ended}; the end of its output:\n{printed}",
-        f"{_check_conditions_hint()}; the whole output is in {run.folder.stderr}",
+        f"{_check_conditions_hint(printed)}; the whole output is in {run.folder.stderr}",
     )
 
 
-def _check_conditions_hint() -> str:
+def _check_conditions_hint(printed: str) -> str:
     """Return what differs under a check and makes scripts fail that work without it."""
+    if os.strerror(errno.EROFS) in printed:
+        return "an environment, and what is too large to be copied, can only be read: name what is written with --share"
     if input_is_lost():
         return f"{NO_PIPE}; and each run has a copy of the folder"
     return "does it work without samebits? Under a check nothing can be typed in, and each run has a copy of the folder"

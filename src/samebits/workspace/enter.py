@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 
@@ -50,11 +51,21 @@ def unshare_mounts() -> None:
 
 
 def mount(source: str, target: str, is_read_only: bool) -> None:
-    """Make a file or folder appear at another path, too (a bind mount)."""
+    """Make a file or folder appear at another path, too (a bind mount), with all that is mounted in it."""
     _mount(source, target, _BIND | _RECURSIVE)
-    if is_read_only:
-        kept = os.statvfs(target).f_flag & _KEPT
-        _mount("none", target, _BIND | _REMOUNT | _READ_ONLY | kept)
+    # Being read-only is a property of each mount, and not of the tree (mount(2)).
+    for point in _mounts_in(target) if is_read_only else ():
+        kept = os.statvfs(point).f_flag & _KEPT
+        _mount("none", point, _BIND | _REMOUNT | _READ_ONLY | kept)
+
+
+def _mounts_in(folder: str) -> list[str]:
+    """Return the mount points at and below a path, from the list in proc_pid_mountinfo(5)."""
+    folder = os.path.realpath(folder)
+    with open("/proc/self/mountinfo", "rb") as file:
+        points = {line.split(b" ")[4] for line in file}
+    named = (re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), point) for point in points)
+    return [path for path in map(os.fsdecode, named) if path == folder or path.startswith(folder.rstrip("/") + "/")]
 
 
 def main() -> None:

@@ -214,7 +214,7 @@ class Workspace:
             (str(place.own_files), seen[FILES], False),
             (place.temporary, seen["tmp"], False),
             *((path, copy + path[len(self.folder) :], True) for path in self.survey.whole),
-            *((path, copy + path[len(self.folder) :], False) for path in self.survey.used),
+            *((path, copy + path[len(self.folder) :], path not in self.shared) for path in self.survey.used),
             # Last: this mount hides the folder itself.
             (copy, self.folder, False),
         ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 
 from samebits.workspace.place import Place, is_in
 from samebits.workspace.trees import copy_file
@@ -39,8 +38,7 @@ def refuse_to_change(place: Place, path: str, follows: bool = True) -> None:
         return
     folder, name = os.path.split(path)
     target = os.path.realpath(path) if follows else os.path.join(os.path.realpath(folder), name)
-    is_used = place.is_shared(target) or (is_in(sys.prefix, place.folder) and is_in(target, sys.prefix))
-    if is_in(target, place.folder) and not is_in(target, place.home) and not is_used:
+    if is_in(target, place.folder) and not is_in(target, place.home) and not place.is_shared(target):
         raise RefusedError(PermissionError(errno.EACCES, KEPT, target))
 
 
