@@ -1,19 +1,32 @@
 """Processes of their own: one run as the commands make them, and modules that print what came of them."""
 
+import fcntl
 import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from samebits.launch.command import Command
 from samebits.launch.process import Limit, Outcome, run_in
+from samebits.runfolder.folder import BUSY
 from samebits.runfolder.spec import RunSpec
 from samebits.workspace.place import Isolation
 from samebits.workspace.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
+
+
+@contextmanager
+def busy_folder(folder: Path) -> Iterator[None]:
+    """While a command has this folder; its time stays."""
+    before = folder.stat().st_mtime_ns
+    with open(folder / BUSY, "ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        os.utime(folder, ns=(before, before))
+        yield
 
 
 def run_recorded(

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -119,9 +120,9 @@ def check(
         share=_words("share", share), ignore=_words("ignore", ignore), strict=strict,
         patch="fix" if fix else "diff" if diff else "",
     )  # fmt: skip
-    home = _home(out, config)
-    result = check_in(_context(home, progress), request)
-    _keep(home, result)
+    with _home(out, config) as home:
+        result = check_in(_context(home, progress), request)
+        _keep(home, result)
     return Verdict(**vars(result))
 
 
@@ -140,7 +141,7 @@ def _need_the_main_thread(name: str) -> None:
         )
 
 
-def _home(out: str | os.PathLike[str] | None, config: Config) -> Path:
+def _home(out: str | os.PathLike[str] | None, config: Config) -> AbstractContextManager[Path]:
     return new_home(None if out is None else path_given("out", out), config.keep)
 
 
@@ -246,10 +247,10 @@ def lock(
         replace=replace,
         **config.filling(options),
     )
-    home = _home(out, config)
-    result = make_lock(request, _context(home, progress))
-    if result.check is not None:
-        _keep(home, result.check)
+    with _home(out, config) as home:
+        result = make_lock(request, _context(home, progress))
+        if result.check is not None:
+            _keep(home, result.check)
     return Locking(**vars(result))
 
 
@@ -312,8 +313,8 @@ def verify(
     )
     if request.writes:
         need_to_write(os.environ, write_in_ci)
-    home = Path() if recorded else _home(out, config)
-    return Verification(**vars(verify_entries(request, _context(home, progress))))
+    with nullcontext(Path()) if recorded else _home(out, config) as home:
+        return Verification(**vars(verify_entries(request, _context(home, progress))))
 
 
 def _context(home: Path, progress: bool) -> PoolContext:

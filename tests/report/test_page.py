@@ -3,7 +3,6 @@
 import html.parser
 import json
 import os
-import platform
 import re
 import struct
 import subprocess
@@ -29,6 +28,7 @@ from samebits.runfolder.folder import last_two_in, newest_in
 from samebits.runfolder.steps import Column, Writer
 from tests.cli.typed import typed
 from tests.pricing.test_prices import ALONE, CHEAPER, WHOLE, costs, price
+from tests.running import busy_folder
 from tests.schemas import assert_valid
 
 MOST_BYTES = 500_000
@@ -316,12 +316,13 @@ def test_the_newest_is_one_that_can_be_shown(tmp_path: Path) -> None:
         home.mkdir()
         for name in names.split():
             (home / name).parent.mkdir(exist_ok=True)
-            (home / name).write_text(f"{os.getpid()} {platform.node()}")
+            (home / name).touch()
         os.utime(home, (number, number))
     (tmp_path / "20260101-000009-1").touch()
 
-    assert newest_in(tmp_path).name == "20260101-000000-1"
-    assert newest_in(tmp_path / "20260101-000001-1").name == "20260101-000001-1"
+    with busy_folder(tmp_path / "20260101-000001-1"):
+        assert newest_in(tmp_path).name == "20260101-000000-1"
+        assert newest_in(tmp_path / "20260101-000001-1").name == "20260101-000001-1"
 
 
 def test_runs_that_were_recorded_one_by_one_are_found(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.runfolder.folder import RunFolder, new_home, open_run, unmark_busy
+from samebits.runfolder.folder import RunFolder, new_home, open_run
 from samebits.runfolder.steps import Column, Recording, Writer, file_name
 
 
@@ -193,10 +193,11 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
 def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the number to keep, the oldest go; one that a living process writes to stays."""
     monkeypatch.chdir(tmp_path)
-    first, others = new_home(kept=3), list[Path]()
-    for _ in range(5):
-        others.append(new_home(kept=3))
-        unmark_busy(others[-1])
+    others = list[Path]()
+    with new_home(kept=3) as first:
+        for _ in range(5):
+            with new_home(kept=3) as home:
+                others.append(home)
 
     left = {path.resolve() for path in (tmp_path / ".samebits").iterdir() if path.is_dir()}
     assert first in left
@@ -207,12 +208,13 @@ def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch:
 
 def test_a_given_folder_has_to_be_empty(tmp_path: Path) -> None:
     """--out never mixes two runs; an empty or new folder is fine."""
-    assert new_home(tmp_path / "new" / "deep").is_dir()
+    with new_home(tmp_path / "new" / "deep") as home:
+        assert home.is_dir()
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "file").touch()
 
-    with pytest.raises(StorageError, match="is not empty"):
-        new_home(tmp_path / "used")
+    with pytest.raises(StorageError, match="is not empty"), new_home(tmp_path / "used"):
+        pass
 
 
 def test_run_folders_say_what_they_are(tmp_path: Path) -> None:

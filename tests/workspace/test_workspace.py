@@ -15,6 +15,7 @@ from samebits.workspace.place import Isolation
 from samebits.workspace.trees import shown_bytes
 from samebits.workspace.workspace import Workspace, clear, clear_others, temporary_of
 from tests.launch.conftest import write
+from tests.running import busy_folder
 from tests.workspace.conftest import Runs, state_of
 
 pytestmark = pytest.mark.usefixtures("mode")
@@ -552,8 +553,8 @@ def test_what_a_killed_command_left_is_taken_away_by_the_next(folder: Path) -> N
     (runs.home / "1-run").mkdir()
     busy = runs.home.with_name("20260131-120000-2")
     (busy / "work-1").mkdir(parents=True)
-    (busy / ".busy").write_text(f"{os.getpid()} {os.uname().nodename}")
-    clear_others(runs.home.parent)
+    with busy_folder(busy):
+        clear_others(runs.home.parent)
 
     assert sorted(path.name for path in runs.home.iterdir()) == ["1-run"]
     assert (busy / "work-1").exists()

@@ -32,7 +32,7 @@ from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import RunCapacity
 from samebits.launch.process import Outcome, run_in
-from samebits.launch.signals import busy_in
+from samebits.launch.signals import interruptible
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote, read_notes
 from samebits.runfolder.removal import remove
@@ -355,7 +355,7 @@ def pool_in(
     the folder to the content that its copies hold instead.
     """
     with (
-        busy_in(context.home),
+        interruptible(context.home),
         context.watching() as watch,
         closing(
             RunPool(request, context.home, announcing_a_long_wait(context.announce, watch), replaced, context.announce)

@@ -18,7 +18,6 @@ from typing import NoReturn
 
 from samebits.base.errors import InterruptError
 from samebits.launch.supervisor import die_by_signal
-from samebits.runfolder.folder import mark_busy, unmark_busy
 
 _FROM_TERMINAL: tuple[int, ...] = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Schedulers announce the end of an allocation with one of the last two.
@@ -46,21 +45,18 @@ _received: list[int] = []
 
 
 @contextlib.contextmanager
-def busy_in(home: Path) -> Iterator[None]:
-    """Mark a folder as busy while the block makes runs in it; InterruptError where a signal ended all of them.
+def interruptible(home: Path) -> Iterator[None]:
+    """Let a signal end all runs that the block makes in a folder; then it raises InterruptError.
 
     The handler only notes the signal; every run that waits looks for it and ends its own processes. So nothing is
     interrupted halfway, and a second Ctrl-C cannot disturb the handling of the first.
     """
-    mark_busy(home)
     _received.clear()
     try:
         with _handled(_ENDS_A_CHECK, lambda number, _: _received.append(number)):
             yield
     except KeyboardInterrupt as interrupt:
         raise InterruptError.by(interrupt.args[0] if interrupt.args else signal.SIGINT, home) from interrupt
-    finally:
-        unmark_busy(home)
 
 
 def raise_if_signalled() -> None:

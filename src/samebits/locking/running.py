@@ -19,7 +19,7 @@ from samebits.comparison.streams import not_seen, streams_of
 from samebits.factors.pinning import parsed_settings
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, stopped_after
-from samebits.launch.signals import busy_in
+from samebits.launch.signals import interruptible
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
@@ -128,7 +128,7 @@ def run_entry(request: CheckRequest, entry: RunEntry, context: PoolContext, role
             file_digests[path] = digest_at(file) if is_written(file, began) else None
 
     with (
-        busy_in(context.home),
+        interruptible(context.home),
         context.watching() as watch,
         closing(RunPool(request, home, watch, announce=context.announce)) as pool,
     ):
@@ -136,7 +136,7 @@ def run_entry(request: CheckRequest, entry: RunEntry, context: PoolContext, role
         try:
             run = pool.run(request.base(role))
         except BudgetSpentError as spent:
-            # `busy_in` turns this into an InterruptError.
+            # `interruptible` turns this into an InterruptError.
             raise KeyboardInterrupt(spent.signal or SIGINT) from spent
     trouble = why_unjudgeable([run])
     if isinstance(trouble, ScriptFailedError):

@@ -18,18 +18,20 @@ import contextlib
 import itertools
 import json
 import os
-import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.base.records import from_data
-from samebits.runfolder.reading import read_bytes, read_json, safe_files
+from samebits.runfolder.reading import read_json, safe_files
 from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
+
+with contextlib.suppress(ImportError):  # on Windows, where answers can be read, but no runs can be made
+    import fcntl
 
 HOME, BUSY = ".samebits", ".busy"
 # The answer of a check or a measurement, next to the folders of its runs.
@@ -155,10 +157,19 @@ def write_answer(home: Path, document: str) -> None:
     write_whole(home / ANSWER, f"{document}\n")
 
 
-def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
-    """Return a new folder for one check or run: `out`, which must be empty or missing, else one under `.samebits/`."""
-    if out is not None:
-        return _given(out)
+@contextlib.contextmanager
+def new_home(out: Path | None = None, kept: int = KEPT) -> Iterator[Path]:
+    """Make the folder for one check or run, which is busy until the block ends: nobody drops it, or clears it up.
+
+    It is `out`, which must be empty or missing, else a new one under `.samebits/`.
+    """
+    home = _under_samebits(max(0, kept - 1)) if out is None else _given(out)
+    with _busy(home) as path:
+        yield path.resolve()
+
+
+def _under_samebits(kept: int) -> Path:
+    """Return a path for a new folder under `.samebits`, where of earlier folders the newest stay."""
     home = Path(HOME)
     if home.is_symlink() and not home.exists():
         why = f"{HOME} is a link to {os.readlink(home)}, which does not exist"
@@ -168,12 +179,15 @@ def new_home(out: Path | None = None, kept: int = KEPT) -> Path:
         ignore = home / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
-        for path in oldest_in(home, max(0, kept - 1)):
+        for path in oldest_in(home, kept):
             remove(path)
-        return _claimed(home, time.strftime("%Y%m%d-%H%M%S")).resolve()
     except OSError as error:
         why = f"cannot write {home.resolve()}: {error.strerror}"
         raise StorageError(why, "choose another place with --out") from error
+    # One process may make several folders in one second.
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    names = (f"{name}{f'-{attempt}' if attempt else ''}" for attempt in itertools.count())
+    return next(home / free for free in names if not (home / free).exists())
 
 
 def _given(out: Path) -> Path:
@@ -186,18 +200,31 @@ def _given(out: Path) -> Path:
         raise StorageError(f"cannot write --out {out}: {error.strerror}", "choose another place") from error
     if is_used:
         raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
-    return out.resolve()
+    return out
 
 
-def _claimed(home: Path, name: str) -> Path:
-    # One process may make several folders in one second.
-    names = (f"{name}-{os.getpid()}{f'-{attempt}' if attempt else ''}" for attempt in itertools.count())
-    path = next(home / free for free in names if not (home / free).exists())
-    # Busy before it has its name, or another samebits that starts now drops it as one that is done.
-    fresh = home / f".new-{path.name}"
-    fresh.mkdir()
-    mark_busy(fresh)
-    return fresh.rename(path)
+@contextlib.contextmanager
+def _busy(home: Path) -> Iterator[Path]:
+    """Make a folder if it is missing, and hold a lock in it, which the system releases however this process ends.
+
+    So the living are told from the dead across containers, and when a process number was given anew (flock(2)).
+    """
+    try:
+        # Busy before it has its name, or another samebits that starts now drops it as one that is done.
+        fresh = home if home.exists() else home.with_name(f".new-{home.name}")
+        fresh.mkdir(exist_ok=True)
+        held = (fresh / BUSY).open("xb")
+        with contextlib.suppress(OSError):  # the file system may have no locks: see `is_busy`
+            fcntl.flock(held, fcntl.LOCK_EX)
+        fresh.rename(home)
+    except OSError as error:
+        raise StorageError(f"cannot write {home}: {error.strerror}", "choose another place with --out") from error
+    with held:
+        try:
+            yield home
+        finally:
+            with contextlib.suppress(OSError):
+                (home / BUSY).unlink()
 
 
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
@@ -206,9 +233,9 @@ def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]
     The newest `kept` stay, and so do those still being written, those not old enough, and those with other names.
     """
     folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_modified_at)
-    done = [path for path in folders if not is_busy(path)]
     latest = time.time() - older_than_days * 86_400
-    return [path for path in done[: max(0, len(folders) - kept)] if _modified_at(path) <= latest]
+    old = folders[: max(0, len(folders) - kept)]
+    return [path for path in old if _modified_at(path) <= latest and not is_busy(path)]
 
 
 def _modified_at(path: Path) -> float:
@@ -218,29 +245,21 @@ def _modified_at(path: Path) -> float:
         return 0.0
 
 
-def mark_busy(home: Path) -> None:
-    """Mark a folder as being written by this process, so that no other process drops it."""
-    write_whole(home / BUSY, f"{os.getpid()} {platform.node()}")
-
-
-def unmark_busy(home: Path) -> None:
-    """Remove the mark of `mark_busy`: the folder may be dropped when it is among the oldest."""
-    with contextlib.suppress(OSError):
-        (home / BUSY).unlink()
-
-
 def is_busy(path: Path) -> bool:
-    """Whether a living process is writing to a folder; a process of another host counts as living."""
+    """Whether a living command has this folder; where the file system has no locks, whether one has not ended well."""
     try:
-        pid, _, host = read_bytes(path / BUSY, path, 1 << 10).decode().partition(" ")
-        # Only the host itself knows whether its processes live; the folder may lie on a shared file system.
-        if host == platform.node():
-            os.kill(int(pid), 0)
+        handle = os.open(path / BUSY, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except PermissionError:
-        return True  # the process lives, and belongs to another user
-    except (OSError, ValueError, OverflowError):
+        return True  # it belongs to another user
+    except OSError:
         return False
-    return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (OSError, NameError):  # on Windows there is no such lock
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def open_run(path: Path) -> RunFolder:

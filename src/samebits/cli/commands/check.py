@@ -108,10 +108,10 @@ def command(
             raise UsageError("--dry-run prints a plan for people", "leave out --format")
         options.answer(plan_text(request, first_runs(request)))
         return
-    home = new_home(out, config.keep)
-    context = PoolContext(home, options.say, progress)
-    verdict = check_in(context, request, lambda known: options.say(so_far_text(known)))
-    options.keep_answer(home, "check", verdict)
+    with new_home(out, config.keep) as home:
+        context = PoolContext(home, options.say, progress)
+        verdict = check_in(context, request, lambda known: options.say(so_far_text(known)))
+        options.keep_answer(home, "check", verdict)
     text = _shown(verdict, verbose) if form == DEFAULT else ""
     is_partial = verdict.signal is not None or (verdict.patch is not None and verdict.kind == "different")
     options.print_and_exit(form, "check", verdict, verdict.exit_code, verdict.error, is_partial, text)
@@ -144,10 +144,10 @@ def _check_against(
             f"take one of {', '.join(form_names('against'))}",
         )
     sides = sides_of(request, given)
-    home = new_home(out, keep)
-    with pool_in(PoolContext(home, options.say, progress), request) as pool:
-        result = run_against(request, sides, pool)
-    options.keep_answer(home, "against", result)
+    with new_home(out, keep) as home:
+        with pool_in(PoolContext(home, options.say, progress), request) as pool:
+            result = run_against(request, sides, pool)
+        options.keep_answer(home, "against", result)
     is_partial = result.divergent is not None
     options.print_and_exit(form, "against", result, result.exit_code, result.error, is_partial)
 

@@ -12,7 +12,7 @@ from samebits.cli import options
 from samebits.factors.catalog import find, in_order
 from samebits.launch.command import parse_command
 from samebits.launch.config import read_config
-from samebits.launch.signals import busy_in
+from samebits.launch.signals import interruptible
 from samebits.pricing.experiments import run_cost
 from samebits.pricing.plan import DEFAULT_BUDGET, DEFAULT_WARM_UP, CostRequest
 from samebits.report.progress import progress_line
@@ -53,8 +53,8 @@ def command(form: str, command: tuple[str, ...], factors: tuple[str, ...], out: 
     if unpriced:
         raise UsageError(f"{unpriced[0]} has no effect on the time of a step", "`samebits factors` says what each does")
     request = CostRequest(parse_command(command), factors=tuple(chosen), **config.filling(given))
-    home = new_home(out, config.keep)
-    with busy_in(home), progress_line() as announce:
-        costs = run_cost(request, home, announce)
-    options.keep_answer(home, "cost", costs)
+    with new_home(out, config.keep) as home:
+        with interruptible(home), progress_line() as announce:
+            costs = run_cost(request, home, announce)
+        options.keep_answer(home, "cost", costs)
     options.print_and_exit(form, "cost", costs, costs.exit_code, costs.error, is_partial=costs.signal is not None)

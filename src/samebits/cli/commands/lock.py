@@ -56,8 +56,8 @@ def command(
     need_to_write(os.environ, write_in_ci)
     config = read_config()
     request = LockRequest(command, lockfile, **config.filling(given))
-    home = new_home(out, config.keep)
-    result = lock(request, PoolContext(home, options.say, progress))
-    if result.check is not None:
-        options.keep_answer(home, "check", result.check)
+    with new_home(out, config.keep) as home:
+        result = lock(request, PoolContext(home, options.say, progress))
+        if result.check is not None:
+            options.keep_answer(home, "check", result.check)
     options.print_and_exit(form, "lock", result, result.exit_code, result.error)

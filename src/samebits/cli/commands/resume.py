@@ -68,10 +68,10 @@ def command(
     config = read_config()
     held = parsed_settings([*(pins or config.pin)])
     request = ResumeRequest(parse_command(command), held, again=_again(command, more), **config.filling(given))
-    home = new_home(out, config.keep)
-    with pool_in(PoolContext(home, options.say, progress), request) as pool:
-        resumption = run_resume(request, pool)
-    options.keep_answer(home, "resume", resumption)
+    with new_home(out, config.keep) as home:
+        with pool_in(PoolContext(home, options.say, progress), request) as pool:
+            resumption = run_resume(request, pool)
+        options.keep_answer(home, "resume", resumption)
     is_partial = any(trial.compared for trial in resumption.trials)
     options.print_and_exit(form, "resume", resumption, resumption.exit_code, resumption.trouble, is_partial)
 

@@ -16,7 +16,7 @@ from samebits.launch.command import parse_command
 from samebits.launch.config import Config, read_config
 from samebits.launch.process import Outcome, run_transparent
 from samebits.launch.signals import end_like
-from samebits.runfolder.folder import mark_busy, new_home, unmark_busy
+from samebits.runfolder.folder import new_home
 from samebits.runfolder.notes import Failed, Note, Overridden, Replaced, Started, read_notes
 from samebits.runfolder.spec import OpWindow, RunSpec
 from samebits.runfolder.steps import COMPARED
@@ -53,12 +53,8 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
     """
     config = read_config()
     plan, understood = _plan(config, **given), parse_command(command)
-    home = new_home(out, config.keep)
-    mark_busy(home)
-    try:
+    with new_home(out, config.keep) as home:
         outcome = run_transparent(understood, plan, home)
-    finally:
-        unmark_busy(home)
     with contextlib.suppress(OSError):  # nobody reads stderr any more; the status counts anyway
         _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ def command(
     request = VerifyRequest(lockfile, names, recorded, **config.filling(given))
     if request.writes:
         need_to_write(os.environ, write_in_ci)
-    home = Path() if recorded else new_home(out, config.keep)
-    verified = verify(request, PoolContext(home, options.say, progress))
+    with nullcontext(Path()) if recorded else new_home(out, config.keep) as home:
+        verified = verify(request, PoolContext(home, options.say, progress))
     only_error = verified.entries[0].error if len(verified.entries) == 1 else None
     status = 0 if allow_unknown and verified.kind == "unknown" else verified.exit_code
     options.print_and_exit(form, "verify", verified, status, only_error)
