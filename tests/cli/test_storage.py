@@ -166,6 +166,12 @@ def test_an_answer_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert (left.out, left.err) == ("0\n", "")
 
 
+@pytest.mark.parametrize("words", [("verify",), ("check", "nowhere.py"), ("clear",)])
+def test_an_error_that_nobody_reads_keeps_its_status(words: tuple[str, ...], tmp_path: Path) -> None:
+    """1 would be a verdict."""
+    assert plain(["sh", "-c", 'exec "$@" 2> /dev/full', "-", *_samebits(*words)], tmp_path).status == 2
+
+
 def _samebits(*words: str) -> list[str]:
     return [str(Path(PYTHON).with_name("samebits")), *words]
 

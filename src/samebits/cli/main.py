@@ -10,7 +10,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 from functools import cache
+from io import FileIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -93,9 +95,24 @@ def cli(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
+class _Lossy(FileIO):
+    """Standard error, where nothing fails when it cannot be written (a full disk, a closed terminal): status counts."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "w", closefd=False)
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error that a user can cause never shows a traceback."""
     words = list(sys.argv[1:] if args is None else args)
+    if sys.stderr is not None and sys.stderr is sys.__stderr__:
+        sys.stderr = TextIOWrapper(_Lossy(2), sys.stderr.encoding, "backslashreplace", write_through=True)
     if words[:1] != ["run"]:
         _open_closed_streams()
     try:

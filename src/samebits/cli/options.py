@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -89,10 +88,11 @@ def answer(text: str, is_data: bool = False) -> None:
 
             text = draw_answer(text, shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ)
         click.echo(text)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise StorageError(f"cannot write the answer: {error.strerror}") from error
+        # What is left in the buffer must not fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise StorageError(f"cannot write the answer: {error.strerror}") from error
 
 
 def say(text: str) -> None:
@@ -116,10 +116,13 @@ def print_and_exit(
     is_data = form != DEFAULT
     if error is not None and not is_data and not is_partial:
         raise error
-    answer(text or answer_in(form, kind, found), is_data)
+    try:
+        answer(text or answer_in(form, kind, found), is_data)
+    except StorageError:
+        if status in (0, 1):  # nobody has read the verdict that this would stand for
+            raise
     if error is not None and not is_data:
-        with suppress(OSError):  # on a new line: a terminal has shown ^C for Ctrl-C
-            say(f"\nerror: {error}")
+        say(f"\nerror: {error}")  # on a new line: a terminal has shown ^C for Ctrl-C
     sys.exit(status)
 
 

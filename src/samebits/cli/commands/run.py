@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,7 @@ def command(command: tuple[str, ...], verbose: bool, out: Path | None, **given: 
     plan, understood = _plan(config, **given), parse_command(command)
     with new_home(out, config.keep) as home:
         outcome = run_transparent(understood, plan, home)
-    with contextlib.suppress(OSError):  # nobody reads stderr any more; the status counts anyway
-        _say_afterwards(outcome, verbose)
+    _say_afterwards(outcome, verbose)
     end_like(outcome.exit_code)
 
 
