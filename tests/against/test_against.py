@@ -88,9 +88,12 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         assert f"--against cannot be combined with {more[0]}" in typed(*check, *more, "train.py", cwd=tmp_path).err
 
 
-def test_this_interpreter_is_found_with_its_packages() -> None:
-    """As it is started, with what it has."""
+def test_this_interpreter_is_found_with_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is started, with what it has; no file of the user's is imported, whatever it is called."""
+    (tmp_path / "csv.py").write_text("open('imported', 'w'); raise SystemExit")
+    monkeypatch.chdir(tmp_path)
     found = find_interpreter(sys.executable)
+    assert not (tmp_path / "imported").exists()
 
     assert found.path == os.path.abspath(sys.executable)
     assert found.packages["torch"].startswith("2.")

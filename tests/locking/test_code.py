@@ -1,5 +1,6 @@
 """What has changed in the code since it was locked, in repositories and without one."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -33,6 +34,15 @@ def test_a_clean_tree_is_a_commit(repository: Path) -> None:
     assert code.commit == git(repository, "rev-parse", "HEAD")
     assert code.uncommitted == ()
     assert git(repository, "rev-parse", "HEAD:train.py").startswith(code.files["train.py"])
+
+
+def test_nothing_is_written_into_the_repository(repository: Path) -> None:
+    """Not even to its index, whose times are out of date: somebody may commit at this moment."""
+    os.utime(repository / "train.py", (0, 0))
+    before = (repository / ".git" / "index").read_bytes()
+    code_of([str(repository / "train.py")], repository)
+
+    assert (repository / ".git" / "index").read_bytes() == before
 
 
 def test_a_dirty_tree_is_told(repository: Path) -> None:

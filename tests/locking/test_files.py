@@ -1,5 +1,6 @@
 """Digests of data and artifacts: what counts as theirs, and what lay there before."""
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_what_cannot_be_digested_is_named(folder: Path) -> None:
         digest_of_path(folder)
 
     assert lost.value.hint == "it is a link to nowhere"
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files would count as unchanged, whatever happens to them."""
+    scan = os.scandir
+
+    def refusing(path: str) -> object:
+        if os.path.basename(path) == "inner":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(LockfileError, match=r"inner cannot be read: Permission denied"):
+        digest_of_path(folder)
 
 
 def test_only_what_was_written_since_counts(folder: Path) -> None:

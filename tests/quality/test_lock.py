@@ -503,6 +503,23 @@ def test_ctrl_c_writes_nothing(folder: Path) -> None:
     assert (folder / "samebits.lock").read_bytes() == before
 
 
+@pytest.mark.slow
+def test_code_that_is_edited_meanwhile_is_not_locked(folder: Path) -> None:
+    """The runs began with a copy of what was there before, so the bits belong to no code that is there now."""
+    edit(folder, "    optimizer.step()\n", "    optimizer.step()\n    import time; time.sleep(0.3)\n")
+    before = (folder / "samebits.lock").read_bytes()
+    for words in (["lock", "--no-check", "--replace", "train.py"], ["verify"]):
+        shutil.rmtree(folder / ".samebits", ignore_errors=True)
+        command = [sys.executable, "-m", "samebits", *words]
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as one:
+            wait_for(lambda: any(folder.glob(".samebits/*/**/recording.sqlite")))
+            (folder / "train.py").write_text((folder / "train.py").read_text() + "# edited\n")
+            told, _ = one.communicate(timeout=60)
+        assert one.returncode == 2, told
+        assert "train.py was changed while the command ran with a copy of it" in told
+    assert (folder / "samebits.lock").read_bytes() == before
+
+
 def wait_for(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + 120
     while not is_so():

@@ -1,5 +1,6 @@
 """What a path is called in a run, and in the user's own folder."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from samebits.workspace.place import Place, asks_for_run_folder, read_place
@@ -66,6 +67,14 @@ def test_paths_are_told_as_the_users() -> None:
         *("/p/big", "/h/1-control/x", "/s/originals"),
     ]
     assert [linked.path_inside(path) for path in ("/h/1-control", "/home")] == ["/s/home/1-control", "/home"]
+
+
+def test_what_is_shared_lies_at_one_place_only() -> None:
+    """Runs write to the user's own path, of which a copy has no more than a place to show it at."""
+    shared = replace(MOUNTED, shared=("/home/me/p/out",))
+
+    assert shared.path_outside("/home/me/p/out/last.pt") == "/home/me/p/out/last.pt"
+    assert shared.path_outside("/home/me/p/last.pt") == "/x/copy/last.pt"
 
 
 def test_a_place_survives_its_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -346,6 +347,30 @@ def test_folders_of_many_entries_are_shown_as_they_are(
 
     assert runs.run(code) == 23
     assert len(runs.space.survey.whole) == (1 if mode == "mounts" else 0)
+
+
+def test_what_is_shared_in_a_large_folder_can_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is shown as it is, to be read; this path in it was named."""
+    monkeypatch.setattr(trees, "MOST_ENTRIES", 10)
+    write(folder, {"data/out/x": "1"} | {f"data/{n}": "2" for n in range(20)})
+    Runs(folder, share=["data/out"]).run("open('data/out/x', 'a').write('3')")
+
+    assert (folder / "data/out/x").read_text() == "13"
+
+
+def test_what_changes_while_runs_read_it_is_known(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """A file too large to be copied, and one in a folder of too many; without mounts, all were copied."""
+    monkeypatch.setattr(trees, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(trees, "MOST_BYTES", 3)
+    write(folder, {"small": "1", "large": "1234"} | {f"data/{n}": "2" for n in range(20)})
+    space = Runs(folder).space
+    told = []
+    for name in ("small", "data/7", "large"):
+        time.sleep(0.02)
+        (folder / name).write_text("another")
+        told.append(space.changed_meanwhile())
+
+    assert told == ([None, f"{folder}/data/7", f"{folder}/large"] if mode == "mounts" else [None] * 3)
 
 
 def test_environments_and_what_is_shared_stay_where_they_are(folder: Path) -> None:

@@ -112,8 +112,10 @@ def _path_of(given: str) -> str:
 
 def _asked(path: str, given: str) -> dict[str, Any]:
     try:
+        # Not in the current folder, where `import csv` may find a file of the user's.
+        words = [path, "-c", _QUESTION]
         done = subprocess.run(
-            [path, "-c", _QUESTION], capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
+            words, capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, cwd=os.sep
         )
         answer = next((line for line in reversed(done.stdout.splitlines()) if line.startswith(_MARK)), None)
         reason = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[0][:_MOST_SAID]

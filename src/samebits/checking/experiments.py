@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 
-from samebits.base.errors import InterruptError
+from samebits.base.errors import InterruptError, StorageError
 from samebits.base.printable import listed
 from samebits.base.sites import Site, shown_path
 from samebits.checking.facts import noted_by_one_run, unread_words
@@ -121,6 +121,11 @@ def _concluded(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     if found.error is not None:
         return replace(_verdict(inquiry, "undecided"), error=found.error, untested=tuple(untested))
     signal = found.signal
+    changed = None if found.divergent is None else pool.workspace.changed_meanwhile()
+    if changed is not None:
+        why = f"{shown_path(changed)} was changed while the check ran, and it is too large for a copy of each run's own"
+        error = StorageError(why, "check again when nothing writes to it")
+        return replace(_verdict(inquiry, "undecided"), error=error, untested=tuple(untested))
     if found.divergent is None or (
         found.divergent is found.product_comparison.at and not any(one.confirmed for one in found.causes)
     ):

@@ -111,8 +111,8 @@ class _Lossy(FileIO):
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error that a user can cause never shows a traceback."""
     words = list(sys.argv[1:] if args is None else args)
-    if sys.stderr is not None and sys.stderr is sys.__stderr__:
-        sys.stderr = TextIOWrapper(_Lossy(2), sys.stderr.encoding, "backslashreplace", write_through=True)
+    if (stderr := sys.__stderr__) is not None and sys.stderr is stderr:
+        sys.stderr = TextIOWrapper(_Lossy(2), stderr.encoding, "backslashreplace", write_through=True)
     if words[:1] != ["run"]:
         _open_closed_streams()
     try:

@@ -122,7 +122,8 @@ def _uncommitted(folder: Path, root: Path, paths: Collection[str]) -> list[str]:
 
 def _git(folder: Path, *words: str) -> str:
     """Return what git prints; empty where there is no git, no repository, or no such thing in it."""
-    command = ["git", "-C", str(folder), *words]
+    # Even asking for the status may write to the index otherwise (git-status(1), "Background refresh").
+    command = ["git", "--no-optional-locks", "-C", str(folder), *words]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired):

@@ -64,7 +64,10 @@ def _of_file(path: Path) -> str:
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    for where, folders, names in os.walk(folder, followlinks=True):
+    def fail(error: OSError) -> None:
+        raise error
+
+    for where, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         # Following a link to a folder that contains the link would never end.
         here = Path(where).resolve()
         folders[:] = sorted(name for name in folders if not here.is_relative_to(Path(where, name).resolve()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,13 +18,13 @@ from samebits.checking.pool import PoolContext
 from samebits.checking.verdict import CheckVerdict as CheckVerdict
 from samebits.comparison.locate import first_divergence
 from samebits.launch.command import Command, parse_command
-from samebits.locking.code import code_of, files_in
+from samebits.locking.code import code_of
 from samebits.locking.comparing import compare_with_lock
 from samebits.locking.digests import locked_of
 from samebits.locking.entries import Repeats, RunEntry
 from samebits.locking.files import digest_of_path
 from samebits.locking.lockfile import Lockfile, update
-from samebits.locking.running import FinishedRun, RunOptions, run_entry
+from samebits.locking.running import FinishedRun, RunOptions, edited_since, run_entry
 from samebits.locking.verdict import EntryLocked
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Variable
@@ -109,7 +110,7 @@ def lock_entry(
     found: EntryLocked, entry: RunEntry, asked: CheckRequest, repeats: Repeats, context: PoolContext
 ) -> EntryLocked:
     """Return what is to be locked for an entry in this environment; nothing is written yet."""
-    ran = None
+    ran, began = None, time.time()
     if repeats != "unchecked":
         asked_first = replace(asked, quick=repeats == "looked")
         check = check_in(context, asked_first)
@@ -128,10 +129,11 @@ def lock_entry(
     if trouble is None and entry.artifacts and repeats != "unchecked":
         trouble = _artifact_error(ran, run_entry(asked, entry, context, "lock again"))
     trouble = trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
+    trouble = trouble or edited_since(began, ran, asked)
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
         return replace(found, error=trouble)
-    code = code_of([*ran.files, *files_in(entry.command)], Path.cwd())
+    code = code_of(ran.code, Path.cwd())
     # Lock the variables with the value that they have here: others were set by the script, its launcher, or samebits.
     outside = (name for name in ran.variables if Variable.of(name, os.environ.get(name)).digest == ran.variables[name])
     locked = replace(

@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from signal import SIGINT
 
-from samebits.base.errors import SamebitsError, ScriptFailedError
+from samebits.base.errors import LockfileError, SamebitsError, ScriptFailedError
+from samebits.base.sites import shown_path
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, PoolContext, RunPool
 from samebits.checking.unjudgeable import why_unjudgeable
@@ -20,6 +21,7 @@ from samebits.factors.pinning import parsed_settings
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome, stopped_after
 from samebits.launch.signals import interruptible
+from samebits.locking.code import files_in
 from samebits.locking.entries import RunEntry
 from samebits.locking.files import digest_at, is_written
 from samebits.runfolder.environment import Environment
@@ -27,7 +29,8 @@ from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Files, Variable, noted_environment, read_notes
 from samebits.runfolder.reading import safe_path
 from samebits.runfolder.steps import Recording
-from samebits.workspace.place import FILES, Isolation, Place, read_place, with_run_folder
+from samebits.workspace.place import FILES, Isolation, Place, is_in, read_place, with_run_folder
+from samebits.workspace.trees import changed_since
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ class FinishedRun:
         return noted_environment(self.folder.path)
 
     @property
-    def files(self) -> set[str]:
-        """The user's files that were imported, or read as text before the first step, as absolute paths."""
-        return {path for note in read_notes(self.folder.path, Files) for path in (*note.files, *note.texts)}
+    def code(self) -> set[str]:
+        """The user's files (absolute): imported, read as text before the first step, or named in the command."""
+        read = {path for note in read_notes(self.folder.path, Files) for path in (*note.files, *note.texts)}
+        return {*read, *files_in(self.folder.manifest().get("typed", ()))}
 
     @cached_property
     def variables(self) -> dict[str, str]:
@@ -82,6 +86,16 @@ class FinishedRun:
         start, steps = place.start if place else "", max((one.steps for one in self.recordings), default=0)
         streams = streams_of([self.recordings]) if self.recordings else ()
         return not_seen([self.folder.path], streams, steps, lambda note: note.without_files(self.compared, start))
+
+
+def edited_since(moment: float, ran: FinishedRun, request: CheckRequest) -> LockfileError | None:
+    """Return the error for code that has changed since a moment: the run began with a copy of what was there then."""
+    shared = [os.path.abspath(path) for path in request.share]
+    copied = (path for path in sorted(ran.code) if not any(is_in(path, one) for one in shared))
+    edited = changed_since((path for path in copied if is_in(path, os.getcwd())), moment)
+    if edited is None or request.isolation == "none":
+        return None
+    return LockfileError(f"{shown_path(edited)} was changed while the command ran with a copy of it", "run this again")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,13 +26,13 @@ from samebits.checking.pool import PoolContext
 from samebits.comparison.locate import first_divergence
 from samebits.factors.pinning import parsed_settings
 from samebits.launch.supervised import unentered
-from samebits.locking.code import changes_since, code_of, files_in
+from samebits.locking.code import changes_since, code_of
 from samebits.locking.comparing import LockComparison, compare_with_lock, differences, differing_files, nearest
 from samebits.locking.entries import Locked, RunEntry
 from samebits.locking.files import digest_at, digest_of_path
 from samebits.locking.lockfile import Lockfile, update
 from samebits.locking.making import NO_ENVIRONMENT, lock_entry, with_locked_entry
-from samebits.locking.running import FinishedRun, RunOptions, folder_name, recorded_artifacts, run_entry
+from samebits.locking.running import FinishedRun, RunOptions, edited_since, folder_name, recorded_artifacts, run_entry
 from samebits.locking.verdict import EntriesVerified, EntryLocked, LockDivergence, Verified, VerifyKind
 from samebits.runfolder.folder import Manifest, RunFolder
 
@@ -89,8 +89,10 @@ def verify(request: VerifyRequest, context: PoolContext) -> EntriesVerified:
 def _verified(content: Lockfile, name: str, entry: RunEntry, request: VerifyRequest, context: PoolContext) -> Verified:
     result = Verified(name, shlex.join(entry.command), "undecided")
     try:
-        asked = request.runs_of(entry)
+        asked, began = request.runs_of(entry), time.time()
         ran = run_entry(asked, entry, context, "verify", name)
+        if (edited := edited_since(began, ran, asked)) is not None:
+            raise edited
         result = _judged(content, name, entry, ran)
         # An update checks that the command repeats before it writes, so no second run is needed here.
         is_checked = request.update and result.locked is not None and result.locked.repeats != "unchecked"
@@ -137,7 +139,7 @@ def _judged(content: Lockfile, name: str, entry: RunEntry, ran: FinishedRun) -> 
         kind: VerifyKind = "undecided" if ran.trouble is not None else "different" if data else "unknown"
         return replace(result, kind=kind, error=ran.trouble, divergences=() if ran.trouble is not None else data)
     home = own_home or nearest({home: content.environments[home] for home in entry.on}, ran.environment)
-    locked, code = entry.on[home], code_of([*ran.files, *files_in(entry.command)], Path.cwd())
+    locked, code = entry.on[home], code_of(ran.code, Path.cwd())
     # A variable that the run did not ask for counts as unchanged: the run may have ended before it asked.
     changed_variables = [name for name, digest in locked.variables.items() if ran.variables.get(name, digest) != digest]
     result = replace(

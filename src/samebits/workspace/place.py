@@ -125,6 +125,8 @@ class Place:
 
     def path_outside(self, path: str) -> str:
         """Return where a path that the run sees lies outside the run, while the place of the run exists."""
+        if self.is_shared(self.user_path(path)):
+            return self.user_path(path)
         for inner, outer in ((self.files, str(self.own_files)), (self.start, self.copy or self.folder)):
             if is_in(path, inner):
                 return outer + path[len(inner) :]

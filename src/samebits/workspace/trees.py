@@ -223,6 +223,18 @@ def copy_paths(source: str, target: str, paths: Iterable[str]) -> None:
                 shutil.copy2(original, copy, follow_symlinks=False)
 
 
+def changed_since(paths: Iterable[str], moment: float) -> str | None:
+    """Return the first of these files that has changed since a moment (seconds, as `time.time`); None where none has.
+
+    By the time of the last status change, which programs cannot set (stat(3type)).
+    """
+    for path in paths:
+        with suppress(OSError):
+            if os.lstat(path).st_ctime > moment:
+                return path
+    return None
+
+
 def shown_size(survey: Survey) -> str:
     """Return what runs use in place, the largest first, as in `data/train.bin (50.0 GB) and 3 folders`."""
     files = sorted(survey.linked, key=lambda path: -survey.linked[path])

@@ -19,11 +19,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 from samebits.base.errors import StorageError
@@ -41,6 +43,7 @@ from samebits.workspace.trees import (
     SHARE,
     Copying,
     Survey,
+    changed_since,
     copy_paths,
     shown_bytes,
 )
@@ -80,7 +83,7 @@ class Workspace:
         replaced: Mapping[str, bytes] | None = None,
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.home, self.isolation, self.folder = home, isolation, os.getcwd()
+        self.home, self.isolation, self.folder, self._began = home, isolation, os.getcwd(), time.time()
         self.shared = shared_paths(self.folder, share)
         self.left_by: int | None = None
         self.prepared = frozenset[str]()
@@ -134,6 +137,12 @@ class Workspace:
         is_used = any(is_in(path, used) for used in (*self.survey.used, *self.survey.whole))
         is_there = self.isolation == "copy" and is_in(path, self.folder) and not is_used
         return copy.read_bytes() if is_there and copy.is_file() and not copy.is_symlink() else None
+
+    def changed_meanwhile(self) -> str | None:
+        """Return a file that runs read in place, and somebody else has changed since the command began; else None."""
+        walks = (one for folder in self.survey.whole for one in os.walk(folder))
+        inside = (os.path.join(where, name) for where, _, names in walks for name in names)
+        return changed_since(chain(self.survey.linked, inside), self._began)
 
     def _replace(self, path: str, content: bytes) -> None:
         """Replace the content of a file in all copies."""
@@ -213,8 +222,9 @@ class Workspace:
             (str(self.home), seen["home"], False),
             (str(place.own_files), seen[FILES], False),
             (place.temporary, seen["tmp"], False),
-            *((path, copy + path[len(self.folder) :], True) for path in self.survey.whole),
-            *((path, copy + path[len(self.folder) :], path not in self.shared) for path in self.survey.used),
+            *((path, copy + path[len(self.folder) :], True) for path in (*self.survey.whole, *self.survey.used)),
+            # After these: a shared path may lie in one of them.
+            *((path, copy + path[len(self.folder) :], False) for path in sorted(self.shared)),
             # Last: this mount hides the folder itself.
             (copy, self.folder, False),
         ]
