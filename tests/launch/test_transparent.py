@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.launch.process import TRACKERS_OFF
+from samebits.launch.process import TRACKERS
 from tests.launch.conftest import (
     BARE_PYTHON,
     PATIENCE_SECONDS,
@@ -35,7 +35,7 @@ VIEW = """
     print(sorted(set(os.environ) - {"SAMEBITS_PLAN", "PYTHONPATH", "TMPDIR", "LINES", "COLUMNS"} - set(OURS)))
 """
 PINNED = "PYTHONHASHSEED CUBLAS_WORKSPACE_CONFIG CUBLASLT_WORKSPACE_SIZE OMP_NUM_THREADS MKL_NUM_THREADS MKL_DYNAMIC"
-VIEW = VIEW.replace("set(OURS)", repr({*PINNED.split(), *TRACKERS_OFF}))
+VIEW = VIEW.replace("set(OURS)", repr({*PINNED.split(), *TRACKERS}))
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ def test_only_runs_of_your_own_are_logged_to_experiment_trackers(tmp_path: Path)
     words = [PYTHON, "it.py"]
 
     assert under_run(words, tmp_path).out.split() == ["None", "None"]
-    assert under_check(words, tmp_path).out.split() == ["disabled", "disabled"]
-    assert under_check(words, tmp_path, {"WANDB_MODE": "online"}).out.split() == ["online", "disabled"]
+    assert under_check(words, tmp_path).out.split() == ["offline", "offline"]
+    assert under_check(words, tmp_path, {"WANDB_MODE": "online"}).out.split() == ["online", "offline"]
 
 
 def test_the_inner_of_two_runs_wins(tmp_path: Path) -> None:

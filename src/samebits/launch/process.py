@@ -31,8 +31,8 @@ from samebits.workspace.workspace import Workspace
 # Seconds, or a function that is asked for them while the command runs; None is no limit.
 Limit: TypeAlias = float | Callable[[], float | None]
 INJECTED = str(Path(__file__).parents[1] / "agent" / "inject")
-# Experiment trackers are off in the runs of a check: it makes a dozen, and each would be logged like one of yours.
-TRACKERS_OFF = {"WANDB_MODE": "disabled", "SWANLAB_MODE": "disabled"}
+# A check makes a dozen runs: experiment trackers keep them to themselves, and say nothing that differs between runs.
+TRACKERS = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "SWANLAB_MODE": "offline"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _ended(
     limit: Limit | None,
     waiting: Callable[[], None] | None,
 ) -> Outcome:
-    environ = {**TRACKERS_OFF, **os.environ}
+    environ = {**TRACKERS, **os.environ}
     options = {"env": environment_of(spec, folder, place, environ), "cwd": place.copy if place.root else None}
     with streams_of(folder) as streams, contextlib.ExitStack() as stack:
         start = time.perf_counter()
