@@ -8,18 +8,19 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking.facts import Entry, Facts
 from samebits.checking.inquiry import Inquiry, drive
+from samebits.checking.made import MadeByRuns
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.search import SearchState, search
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence
-from samebits.comparison.products import Key, LeafDifference, Products, differing_beyond_ids, differing_leaves
+from samebits.comparison.products import Products
 from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
@@ -124,6 +125,10 @@ class Simulation:
     runs: list[Run] = field(default_factory=list)
     traces: dict[int, list[object]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        space: Any = self.workspace
+        self.made = MadeByRuns(space, ())
+
     def run_all(self, plans: Sequence[RunSpec]) -> list[Run]:
         if len(plans) > self.left:
             raise BudgetSpentError
@@ -146,12 +151,6 @@ class Simulation:
     @property
     def room(self) -> int:
         return self.luck.randint(1, self.jobs)
-
-    def differing_leaves(self, a: Run, b: Run) -> list[LeafDifference]:
-        return differing_leaves(a.products, b.products)
-
-    def differing_beyond_ids(self, heard: Run, other: Run) -> frozenset[Key]:
-        return differing_beyond_ids(heard.products, other.products)
 
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
         return self.compare(a, b) if self.trains else None

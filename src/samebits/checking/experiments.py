@@ -76,7 +76,7 @@ def _checked(
 ) -> Checked:
     """Make the runs of a check without a patch; return the verdict, and what a patch can be made from."""
     with pool_in(context, request, replaced) as pool:
-        pool.reads_products = True
+        pool.made.is_compared = True
         inquiry, found = Inquiry(request, pool), SearchState()
         try:
             drive(search(inquiry, found), _running(inquiry, found, so_far))
@@ -373,8 +373,8 @@ def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = 
 
 
 def _ignored(pool: RunPool) -> list[str]:
-    named = [pattern for pattern in pool.request.ignore if pattern in pool.ignored]
-    missed = [f"--ignore {one}: no run wrote such a file" for one in pool.request.ignore if one not in pool.ignored]
+    named = [pattern for pattern in pool.request.ignore if pattern in pool.made.matched]
+    missed = [f"--ignore {one}: no run wrote such a file" for one in pool.request.ignore if one not in named]
     return [*([f"not compared, as asked: {', '.join(named)}"] if named else []), *missed]
 
 

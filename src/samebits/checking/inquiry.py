@@ -108,9 +108,7 @@ class Inquiry:
         place = self.pool.compare(a, b)
         if place is not None or self.compared_leaves is None or not self.may_compare(a, b):
             return place
-        return product_divergence(
-            a, [one for one in self.pool.differing_leaves(a, b) if one.key in self.compared_leaves]
-        )
+        return product_divergence(a, [one for one in self.pool.made.differing(a, b) if one.key in self.compared_leaves])
 
     def may_compare(self, a: Run, b: Run) -> bool:
         """Whether the files and prints of two runs are comparable: both succeeded, and ended at the same place."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import threading
 import time
@@ -17,28 +16,22 @@ from pathlib import Path
 from samebits.base.errors import SamebitsError
 from samebits.checking import unjudgeable
 from samebits.checking.facts import read_facts
+from samebits.checking.made import MadeByRuns
 from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
-from samebits.comparison.products import (
-    Key,
-    LeafDifference,
-    Products,
-    differing_beyond_ids,
-    differing_leaves,
-    read_products,
-)
+from samebits.comparison.products import Products
 from samebits.comparison.streams import trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import RunCapacity
 from samebits.launch.process import Outcome, run_in
 from samebits.launch.signals import interruptible
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, HandedOut, Reached, Started, Wrote, read_notes
+from samebits.runfolder.notes import Carried, Wrote, read_notes
 from samebits.runfolder.removal import remove
 from samebits.runfolder.spec import RunSpec
 from samebits.runfolder.steps import COMPARED, ROOTS, Recording
-from samebits.workspace.place import Place, is_in, is_named
+from samebits.workspace.place import Place
 from samebits.workspace.workspace import Workspace
 
 # The time limit of a run: this many times what the first run took, but at least a minute.
@@ -69,8 +62,7 @@ class RunPool:
         cut_short: number and spec of each run that a signal ended.
         causes: how many were found so far: each allows for more runs.
         seconds: from the start of the first run to the end of the last one that is complete.
-        reads_products: whether the files and prints of runs are read and kept with them.
-        ignored: the patterns of `--ignore` that named a file of a run.
+        made: what its runs have made.
         at_end: called with every run as long as its place is there.
     """
 
@@ -94,11 +86,9 @@ class RunPool:
         self._began: float | None = None
         self.seconds = 0.0
         self.remarks: list[str] = []
-        self.reads_products = False
-        self.ignored: set[str] = set()
+        self.made = MadeByRuns(self.workspace, request.ignore)
         self.at_end: Callable[[Outcome, Place], None] = lambda *_: None
         self._compared: dict[tuple[int, int, bool], Divergence | None] = {}
-        self._unlike: dict[tuple[int, int], list[LeafDifference]] = {}
 
     @property
     def left(self) -> int:
@@ -155,28 +145,6 @@ class RunPool:
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
         """Return where two runs first differ in what was trained."""
         return None if self.compare(a, b) is None else self.compare(a, b, in_trained=True)
-
-    def differing_leaves(self, a: Run, b: Run) -> list[LeafDifference]:
-        """Return the leaves that differ in the files and prints of two runs; each pair is compared only once."""
-        if (a.id, b.id) not in self._unlike:
-            leaves = differing_leaves(self._made_by(a, b), self._made_by(b, a))
-            self._unlike[a.id, b.id] = [one for one in leaves if not self._is_from_earlier_run(one, a, b)]
-        return self._unlike[a.id, b.id]
-
-    def differing_beyond_ids(self, heard: Run, other: Run) -> frozenset[Key]:
-        """Return the leaves that differ between two runs, except where the first one quotes its own ids."""
-        return differing_beyond_ids(self._made_by(heard, other), self._made_by(other, heard))
-
-    def _is_from_earlier_run(self, one: LeafDifference, a: Run, b: Run) -> bool:
-        """Whether only the earlier run wrote a file, outside all copies: the later run found it there."""
-        earlier = one.a if a.id < b.id else one.b
-        is_alone = not one.key[1] and None in (one.a, one.b) and earlier is not None
-        return is_alone and os.path.isabs(one.path) and not is_in(one.path, self.workspace.folder)
-
-    def _made_by(self, run: Run, other: Run) -> Products:
-        """Return the products of a run without prepared files, unless the other run wrote these itself."""
-        files, prepared = run.products.files, self.workspace.prepared - other.products.files.keys()
-        return replace(run.products, files={path: one for path, one in files.items() if path not in prepared})
 
     def steps_in_common(self) -> int:
         """Return how many steps at least two runs have in common, where a signal ended some; 0 where any two differ."""
@@ -254,8 +222,7 @@ class RunPool:
                 changed.update(self.workspace.changed(place))
             if number == 1 and first_step and plan.begins == "prepared":
                 self._prepare(path, place, began, first_step)
-            if self.reads_products:
-                products = self._products(outcome, place)
+            products = self.made.read(outcome, place)
             is_whole = outcome.succeeded and not outcome.stopped
             if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
                 self.workspace.keep(place, number)
@@ -280,28 +247,6 @@ class RunPool:
         """Return the limit in seconds: the one asked for, else one by the first whole or short run; None so far."""
         short = None if plan.stop_after is None else self._limits.get("short")
         return self.request.timeout or self._limits.get("whole") or short
-
-    def _products(self, outcome: Outcome, place: Place) -> Products:
-        """Read the files and prints of a run, as long as its place is there."""
-        # A file that a run finds there and appends to is not its own product.
-        reached = (note.what for note in read_notes(outcome.path, Reached) if not note.goes_on)
-        outside = [what.removeprefix("file ") for what in reached if what.startswith("file ")]
-        names = {place.root: "", place.files: "{run}", place.temporary: "{tmp}"}
-
-        def said(text: str) -> str:
-            for path in filter(None, names):
-                text = text.replace(path, names[path])
-            return text
-
-        files = self.workspace.products(place, outside)
-        for pattern in self.request.ignore:
-            for path in [path for path in files if is_named(path, pattern, self.workspace.folder)]:
-                del files[path]
-                self.ignored.add(pattern)
-        ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
-        ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
-        printed, messages = outcome.folder.stdout, outcome.folder.messages
-        return read_products(files, printed, messages, said, outcome.stopped, frozenset(ids))
 
     def _prepare(self, run: Path, place: Place, began: float, first_step: float) -> None:
         """Let later runs begin with the files that this one took long to make before its first step."""

@@ -80,7 +80,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     # The first run may have been a look that was ended in the middle.
     usable = max(([run for run in runs if inquiry.may_compare(one, run)] for one in runs), key=len, default=[])
     differing_pairs = [
-        (a, b, apart) for a, b in combinations(usable, 2) if (apart := inquiry.pool.differing_leaves(a, b))
+        (a, b, apart) for a, b in combinations(usable, 2) if (apart := inquiry.pool.made.differing(a, b))
     ]
     if not differing_pairs:
         return ProductComparison()
@@ -95,7 +95,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         return ProductComparison(_place(differing_pairs, moving))
     # Ids of runs left alone are unknown: a leaf is an id if it differs only where a watched run quotes its own.
     pairs = product(first, [*usable, *first])
-    beside = Leaves(chain(*(inquiry.pool.differing_beyond_ids(one, run) for one, run in pairs)))
+    beside = Leaves(chain(*(inquiry.pool.made.differing_beyond_ids(one, run) for one, run in pairs)))
     ids = frozenset(key for key in moving if key not in beside)
     moving -= ids
     inquiry.compared_leaves = Leaves(moving)
@@ -104,10 +104,10 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
     if entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
         return ProductComparison(_place(differing_pairs, moving))
-    alike_pairs, shown = [(held, again, inquiry.pool.differing_leaves(held, again))], [held.id, again.id]
+    alike_pairs, shown = [(held, again, inquiry.pool.made.differing(held, again))], [held.id, again.id]
     following = _without(moving, alike_pairs)
     new_in = [
-        Leaves(one.key for one in inquiry.pool.differing_leaves(a, b))
+        Leaves(one.key for one in inquiry.pool.made.differing(a, b))
         for a, b in [(held, other), *product(usable, (held, other))]
     ]
     is_new = all(key in apart for key in following for apart in new_in)
@@ -119,7 +119,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
             return ProductComparison(_place(differing_pairs, moving))
         for run in further:
             like = other if run.plan.role == other.plan.role else held
-            alike_pairs.append((like, run, inquiry.pool.differing_leaves(like, run)))
+            alike_pairs.append((like, run, inquiry.pool.made.differing(like, run)))
             shown += [run.id] if like is held else []
         following = _without(moving, alike_pairs)
     first_only = _first_only(inquiry, following, [*usable, held, other])
@@ -141,7 +141,7 @@ def _first_only(inquiry: Inquiry, keys: frozenset[Key], runs: Sequence[Run]) -> 
     first, *later = sorted(runs, key=lambda run: run.id)
     if not first.facts.reached:
         return frozenset()
-    return _without(keys, [(a, b, inquiry.pool.differing_leaves(a, b)) for a, b in combinations(later, 2)])
+    return _without(keys, [(a, b, inquiry.pool.made.differing(a, b)) for a, b in combinations(later, 2)])
 
 
 def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
