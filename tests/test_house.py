@@ -25,7 +25,7 @@ BUDGET = {
     "base": 900,
     "bits": 950,
     "checking": 4900,
-    "cli": 1200,
+    "cli": 1250,
     "comparison": 1700,
     "data": 1850,
     "factors": 5050,

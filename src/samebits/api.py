@@ -192,6 +192,7 @@ def lock(
     no_check: bool = False,
     isolation: Isolation | None = None,
     share: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     replace: bool = False,
     timeout: float | None = None,
     lockfile: str | os.PathLike[str] = LOCKFILE,
@@ -215,6 +216,7 @@ def lock(
         no_check: do not check whether the command repeats; the lockfile says so.
         isolation: `copy` begins every run in a copy of the current folder; with `none`, all runs share it.
         share: paths that the copies show without copying them.
+        ignore: files and folders that the check does not compare; `*` matches anything.
         replace: discard what is locked under that name, for every machine.
         timeout: seconds after which a run is ended.
         lockfile: the path of the lockfile.
@@ -235,7 +237,7 @@ def lock(
     need_to_write(os.environ, write_in_ci)
     config = read_config()
     options: dict[str, Any] = {"pins": _words("pins", pins), "seed": seed, "max_steps": max_steps, "timeout": timeout}
-    options |= {"isolation": isolation, "share": _words("share", share)}
+    options |= {"isolation": isolation, "share": _words("share", share), "ignore": _words("ignore", ignore)}
     request = LockRequest(
         tuple(_command(command)),
         path_given("lockfile", lockfile),
@@ -269,6 +271,7 @@ def verify(
     timeout: float | None = None,
     isolation: Isolation | None = None,
     share: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     lockfile: str | os.PathLike[str] = LOCKFILE,
     write_in_ci: bool = False,
     out: str | os.PathLike[str] | None = None,
@@ -289,6 +292,7 @@ def verify(
         timeout: seconds after which a run is ended.
         isolation: `copy` begins every run in a copy of the current folder; with `none`, all runs share it.
         share: paths that the copies show without copying them.
+        ignore: files and folders that the check does not compare; `*` matches anything.
         lockfile: the path of the lockfile.
         write_in_ci: write even if `CI` is set.
         out: an empty folder for the runs; by default, a new one under `.samebits/`.
@@ -307,7 +311,8 @@ def verify(
     _need_the_main_thread("verify")
     config = read_config()
     recorded = None if recording is None else open_run(path_given("recording", recording))
-    options: dict[str, Any] = {"timeout": timeout, "isolation": isolation, "share": _words("share", share)}
+    options: dict[str, Any] = {"timeout": timeout, "isolation": isolation}
+    options |= {"share": _words("share", share), "ignore": _words("ignore", ignore)}
     request = VerifyRequest(
         path_given("lockfile", lockfile), names, recorded, update, update_new_only, **config.filling(options)
     )

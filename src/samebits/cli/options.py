@@ -69,6 +69,11 @@ def workspace(function: F) -> F:
     return click.option("--isolation", type=click.Choice(["copy", "none"]), help=isolation)(function)
 
 
+ignore = click.option(
+    "--ignore", multiple=True, metavar="PATH", help="Do not compare this file or folder (`*` matches; repeatable)."
+)
+
+
 def form(kind: str) -> Callable[[F], F]:
     """Return the option `--format`, with every form in which answers of a kind can be printed."""
     return click.option("--format", "form", type=click.Choice(form_names(kind)), default=DEFAULT, show_default=True)

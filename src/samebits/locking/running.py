@@ -104,6 +104,7 @@ class RunOptions:
 
     timeout: float | None = None
     share: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     isolation: Isolation = "copy"
 
     def runs_of(self, entry: RunEntry) -> CheckRequest:
@@ -115,6 +116,7 @@ class RunOptions:
             max_steps=entry.max_steps or None,
             timeout=self.timeout,
             share=self.share,
+            ignore=self.ignore,
             isolation=self.isolation,
             strict=True,  # what is locked is all that is recorded
         )

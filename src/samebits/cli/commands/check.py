@@ -51,9 +51,7 @@ from samebits.runfolder.folder import new_home
 )
 @options.strict
 @options.workspace
-@click.option(
-    "--ignore", multiple=True, metavar="PATH", help="Do not compare this file or folder (`*` matches; repeatable)."
-)
+@options.ignore
 @click.option(
     "--against", metavar="PYTHON", help="Compare with the same script under another Python: where do they differ?"
 )

@@ -31,6 +31,7 @@ from samebits.runfolder.folder import new_home
 @click.option("--quick", is_flag=True, help="Look at the first seconds of training only, to see whether it repeats.")
 @click.option("--no-check", is_flag=True, help="Do not check whether it repeats; the lockfile says so.")
 @options.workspace
+@options.ignore
 @click.option("--replace", is_flag=True, help="Discard what is locked under that name, on every machine.")
 @options.timeout
 @options.seed

@@ -25,6 +25,7 @@ from samebits.runfolder.folder import new_home, open_run
 @click.option("--allow-unknown", is_flag=True, help="End with 0, not 2, where this environment was never locked.")
 @options.timeout
 @options.workspace
+@options.ignore
 @options.lockfile
 @options.write_in_ci
 @options.out
