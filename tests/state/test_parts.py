@@ -346,14 +346,14 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize("value", LOST, ids=repr)
+@pytest.mark.parametrize("value", LOST, ids=lambda value: type(value).__name__)
 def test_what_would_come_back_as_something_else_is_refused(value: Any) -> None:
     """When it is saved, with the path to it: a checkpoint that cannot be read is none."""
     with pytest.raises(StateError, match=r"state of counter holds .* value\.inner\.0: "):
         Training(counter=Counter({"inner": [value]})).state_dict()
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_whatever_a_state_holds_comes_back(value: Any) -> None:
     """With its type; through a reader that builds nothing but tensors, numbers, strings, lists and dicts."""
     live = Counter()
@@ -697,36 +697,27 @@ def test_a_part_that_fails_while_it_is_restored_takes_nothing_with_it() -> None:
     assert digest_of(live.state_dict()) == before
 
 
-@pytest.mark.parametrize("fails", ["optimizer", "second"])
-def test_a_part_of_torch_that_fails_takes_nothing_with_it(fails: str) -> None:
-    """Weights and moments, too, are brought back where an optimizer or a module after them fails."""
+def test_a_part_of_torch_that_fails_takes_nothing_with_it() -> None:
+    """An optimizer that fails when others are loaded: their moments are brought back, and weights not reached yet."""
 
-    class Optimizer(torch.optim.Adam):
+    class Failing(torch.optim.Adam):
         def load_state_dict(self, state: Any) -> None:
             super().load_state_dict(state)
-            if fails == "optimizer":
-                raise ValueError("it is full")
-
-    class Second(nn.Linear):
-        def set_extra_state(self, state: Any) -> None:
-            if fails == "second":
-                raise ValueError("it is full")
-
-        def get_extra_state(self) -> Any:
-            return torch.ones(1)
+            raise ValueError("it is full")
 
     def begun(seed: int) -> Training:
         torch.manual_seed(seed)
-        model, second = nn.Linear(2, 2), Second(2, 2)
-        optimizer = Optimizer([*model.parameters(), *second.parameters()])
+        model, second = nn.Linear(2, 2), nn.Linear(2, 2)
+        optimizer = [torch.optim.Adam(model.parameters()), Failing(second.parameters())]
         second(model(torch.ones(1, 2))).sum().backward()
-        optimizer.step()
+        for one in optimizer:
+            one.step()
         return Training(model=model, optimizer=optimizer, averaged=[torch.rand(2)], second=second)
 
     state, live = begun(0).state_dict(), begun(1)
     before = digest_of(live.state_dict())
 
-    with pytest.raises(StateError, match=rf"{fails} does not fit its state: ValueError: it is full"):
+    with pytest.raises(StateError, match=r"optimizer\[1\] does not fit its state: ValueError: it is full"):
         live.load_state_dict(state)
     assert digest_of(live.state_dict()) == before
 

@@ -110,12 +110,11 @@ def test_a_signal_that_nobody_asks_about_is_obeyed_at_the_end(tmp_path: Path, le
 def test_children_end_at_once(tmp_path: Path) -> None:
     """A process that is forked in the block dies of the signal, as it would outside; the training goes on."""
     context = multiprocessing.get_context("fork")
-    has_begun = context.Event()
     with Training().preemptible(tmp_path) as preemption:
-        child = context.Process(target=lambda: has_begun.set() or time.sleep(60))
+        begun = context.Event()
+        child = context.Process(target=lambda: begun.set() or time.sleep(60))
         child.start()
-        # Python forgets a signal that comes while it forks.
-        has_begun.wait(20)
+        begun.wait()  # while it is forked, Python forgets the signals that come
         child.terminate()
         child.join(20)
 

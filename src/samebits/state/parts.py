@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ NAMED = 5
 
 
 class Restoring(NamedTuple):
-    """The function that restores a checked state, and the one that undoes this where something after it may fail."""
+    """The function that restores a checked state, and the one that undoes this; None if nothing after it can fail."""
 
     do: Callable[[], object]
     undo: Callable[[], object] | None = None
@@ -119,12 +118,8 @@ class ModulePart(Part):
         self.check_tensors(packed, live)
         self.raise_if_different(broken_ties(packed, self.one.state_dict(keep_vars=True)))
         before = self.one.state_dict()
-        # On the host, as an accelerator may have no room for its weights twice.
-        kept = copy.copy(before)
-        kept |= {name: _on_host(value) for name, value in before.items()}
         # torch converts old states by the module versions in the metadata; this state already has the present names.
-        load = self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None))
-        return Restoring(load, lambda: self.one.load_state_dict(kept))
+        return Restoring(self.loading(packed, before, copies=False, metadata=getattr(before, "_metadata", None)))
 
 
 class OptimizerPart(Part):
@@ -196,8 +191,11 @@ class TensorPart(Part):
 
     def restoring(self, packed: Any, copies: bool) -> Restoring:
         self.check_tensors({self.name: packed}, {self.name: self.one})
-        kept = _on_host(self.one)
-        return Restoring(*(torch.no_grad()(partial(self.one.copy_, one)) for one in (packed, kept)))
+        return Restoring(torch.no_grad()(lambda: self.one.copy_(packed)))
+
+
+# Parts whose states are tensors, and nothing else.
+WEIGHTS = (ModulePart, TensorPart)
 
 
 def parts_of(given: Mapping[str, object]) -> dict[str, Part]:
@@ -358,10 +356,6 @@ def _part(name: str, one: object, names: Mapping[int, str]) -> Part | None:
 def _some(texts: Sequence[str]) -> Sequence[str]:
     more = len(texts) - NAMED
     return texts if more <= 1 else [*texts[:NAMED], f"{more} more"]
-
-
-def _on_host(value: Any) -> Any:
-    return value.detach().to("cpu", copy=True) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
 def _tensors(packed: object) -> dict[str, torch.Tensor]:

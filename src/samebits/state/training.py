@@ -21,6 +21,7 @@ from samebits.state.generators import generator_restarters, generator_restorers
 from samebits.state.gradients import gradient_restorers, gradients_of
 from samebits.state.modes import mode_restorers, modes_of
 from samebits.state.parts import (
+    WEIGHTS,
     Part,
     Restoring,
     checked_contents,
@@ -270,10 +271,13 @@ class Training:
                 f"the parts do not fit the state: {'; '.join(differences(set(saved), set(parts)))}",
                 "give Training the parts that it had in the run that saved",
             )
-        # The parts of the user's own classes come first, as these are the likeliest to fail.
-        in_order = sorted(parts.items(), key=lambda item: item[1].is_shared)
-        restorings = [part.restoring(checked_contents(name, saved[name], paths_in), copies) for name, part in in_order]
-        return [*restorings, *map(Restoring, self._own(state, section))]
+        checked = {
+            name: part.restoring(checked_contents(name, saved[name], paths_in), copies) for name, part in parts.items()
+        }
+        # Weights come last: they are checked tensor by tensor, so nothing has to be kept to undo them. What is of the
+        # user's own classes comes first, as that is the likeliest to fail.
+        in_order = sorted(parts, key=lambda name: (isinstance(parts[name], WEIGHTS), parts[name].is_shared))
+        return [*(checked[name] for name in in_order), *map(Restoring, self._own(state, section))]
 
     def _section(self, state: Mapping[str, Any], ranks: OfRanks) -> Mapping[str, Any]:
         rank, world_size = current_world()
