@@ -237,6 +237,14 @@ def test_an_epoch_that_is_left_is_saved_as_over(workers: int) -> None:
         with pytest.warns(StateWarning, match="left early is saved as over"):
             after = left.state_dict()
         assert (first_of_the_rest(within), first_of_the_rest(after)) == (whole[number][1], whole[number + 1][0])
+    interrupted, state = made(), {}
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            for _ in interrupted:
+                raise KeyboardInterrupt
+        finally:
+            state = interrupted.state_dict()
+    assert first_of_the_rest(state) == whole[0][1]
     # At its end nothing is left, and nothing is said.
     for count, _ in enumerate(left, 1):
         if count == 5:

@@ -7,6 +7,7 @@ batches and a sampler that says which ones. So it neither draws for the batches 
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 import warnings
 import weakref
@@ -112,10 +113,11 @@ class Epochs:
     def state(self, sampler: str) -> dict[str, object]:
         """Return the position, the seed, the dataset's length, and the sampler's name; warn of an epoch that was left.
 
-        A resume continues as this process would: with the next epoch, if the iterator over this one is gone.
+        A resume continues as this process would: with the next epoch, if the iterator over this one is gone. While an
+        exception is handled (Ctrl-C, say), the epoch was interrupted, and not left.
         """
         place = self.place
-        if self._current is not None and self._current() is None:
+        if self._current is not None and self._current() is None and sys.exc_info()[0] is None:
             if place != self.next and (self._end is None or place.samples < self._end):
                 warnings.warn(
                     "an epoch that was left early is saved as over: after a resume the next one begins, as it does "
