@@ -1,10 +1,14 @@
 """What is patched runs still; draws that were apart stay apart: of folds, epochs, ranks, layers and workers."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import torch
 
 from samebits.fixing.edits import write_all
 from samebits.fixing.findings import mend
@@ -163,6 +167,17 @@ futures = [pool.submit(torch.ones, one) for one in range(3)]
 BAD = [one for one in snippets() if one.guilty] + [of_docs(rule.code)[0] for rule in all_rules()]
 
 
+@pytest.fixture
+def settings() -> Iterator[None]:
+    """Snippets set variables and switches of torch, which are as before afterwards."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    with patch.dict(os.environ), torch.random.fork_rng(), torch.backends.cudnn.flags():
+        yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+
+
 def ends(text: str) -> str:
     """How a snippet ends: with nothing, or with an error."""
     names: dict[str, object] = {"__name__": "snippet"}
@@ -174,6 +189,7 @@ def ends(text: str) -> str:
     return ""
 
 
+@pytest.mark.usefixtures("settings")
 @pytest.mark.parametrize("code", sorted(CURED))
 def test_a_cured_snippet_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it ran before; of each rule there is one that does, and is mended."""
