@@ -59,6 +59,7 @@ def start(plan_path: str) -> None:
     if place.copy:
         _move_into(place)
     journal.note(Started(sys.executable, tuple(sys.orig_argv), os.getpid(), stack_of()))
+    Lineage.of_process().enter_run(journal.folder / "programs", (place.files, place.root, place.temporary))
     path = rank_path() if plan.per_rank else ()
 
     def witnessed(witness: Witness) -> None:
@@ -76,7 +77,7 @@ def start(plan_path: str) -> None:
     files = FilesWatched(journal, place, plan.begins == "left") if plan.record else None
     if files is not None:
         files.install()
-        keep_messages(RunFolder(journal.folder).messages_of(Lineage.of_process().path))
+        keep_messages(RunFolder(journal.folder).messages_of(rank_path()))
         if place.home:
             _watch_variables(journal, place)
     agent = _Agent(plan, journal, treatment, files)

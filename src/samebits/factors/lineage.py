@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
+from itertools import count
+from pathlib import Path
+
+from samebits.base.processes import PROC
+from samebits.base.seeds import derive
 
 Words = tuple[str | int, ...]
 
 
 class Lineage:
-    """The position of this process within its program: every rank, worker and forked child has streams of its own."""
+    """The position of this process within a run: every rank, worker, forked child and program has streams of its own.
+
+    A program that another one starts is known by its command, by the variables that its parent was started without, and
+    by how many like it came before. Programs that are alike in this and begin at once may change places.
+    """
 
     def __init__(self) -> None:
-        self._path: Words = ("rank", os.environ["RANK"]) if "RANK" in os.environ else ()
+        self._rank = os.environ.get("RANK", "")
+        self._path: Words = ("rank", self._rank) if self._rank else ()
+        self._programs, self._own = Path(), tuple[str, ...]()
+        # The words of a program that is not the first one of its rank; None until they are asked for.
+        self._program: Words | None = ()
         self._forks = 0
         self._here: Words = ()
         self._before_fork: Words | None = None
         self._parent_pid = os.getppid()
+
+    def enter_run(self, programs: Path, own: Iterable[str]) -> None:
+        """Note in a folder that this program is there; `own` are paths that are other ones in every run."""
+        self._programs, self._own = programs, tuple(filter(None, own))
+        first = programs / f"first{self._rank}"
+        with suppress(OSError):
+            programs.mkdir(exist_ok=True)
+            # A program that replaces itself by `exec` is still the first.
+            if not self._is_new(first.name) and first.read_text() != str(os.getpid()):
+                self._program = None
 
     @property
     def parent_path(self) -> Words | None:
@@ -32,7 +57,31 @@ class Lineage:
     @property
     def path(self) -> Words:
         """The words of this process."""
-        return (*self._path, *_numbers())
+        numbers = _numbers()
+        return (*self._path, *((self._program or ()) if numbers else self._program_words()), *numbers)
+
+    def _program_words(self) -> Words:
+        if self._program is None:
+            if getattr(_current_process(), "_inheriting", False):
+                return ()  # a worker of multiprocessing that is not set up yet, and will have a number
+            name = f"{derive(0, self._rank, *map(self._as_in_every_run, _told(self._rank))):x}"
+            number = next(number for number in count() if self._is_new(f"{name}.{number}"))
+            self._program = (name, number)
+        return self._program
+
+    def _is_new(self, name: str) -> bool:
+        try:
+            with (self._programs / name).open("x") as file:
+                return bool(file.write(str(os.getpid())))
+        except FileExistsError:
+            return False
+        except OSError:
+            return True
+
+    def _as_in_every_run(self, word: str) -> str:
+        for path in self._own:
+            word = word.replace(path, "")
+        return word
 
     def _count(self) -> None:
         self._forks += 1
@@ -52,8 +101,28 @@ class Lineage:
         return lineage
 
 
+def _current_process() -> object:
+    """Return multiprocessing's object for this process; None where it is not imported, or being imported."""
+    return getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
+
+
 def _numbers() -> tuple[int, ...]:
     """Return multiprocessing's numbers for this process; none in the main process, and while it is imported."""
-    process = getattr(sys.modules.get("multiprocessing.process"), "_current_process", None)
-    numbers: tuple[int, ...] = getattr(process, "_identity", ())
+    numbers: tuple[int, ...] = getattr(_current_process(), "_identity", ())
     return numbers
+
+
+def _told(rank: str) -> list[str]:
+    """Return the command of this program, and the variables that its parent was started without.
+
+    A rank's variables are left out: which port it was given is another one in every run.
+    """
+    own, parent = _variables("self"), _variables(os.getppid())
+    return [*sys.orig_argv, *(sorted(own - parent) if not rank else ())]
+
+
+def _variables(pid: int | str) -> set[str]:
+    try:
+        return {os.fsdecode(variable) for variable in (PROC / str(pid) / "environ").read_bytes().split(b"\0")}
+    except OSError:
+        return set()
