@@ -198,12 +198,23 @@ def test_old_folders_are_dropped_and_busy_ones_kept(tmp_path: Path, monkeypatch:
         for _ in range(5):
             with new_home(kept=3) as home:
                 others.append(home)
+                (home / "manifest.json").touch()
+        (first / "manifest.json").touch()
 
     left = {path.resolve() for path in (tmp_path / ".samebits").iterdir() if path.is_dir()}
     assert first in left
     assert others[-1] in left
     assert len(left) <= 4
     assert (tmp_path / ".samebits" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_folder_in_which_nothing_is_kept_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that fails before its first run leaves no empty folder, which `samebits report` would take."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match="no room"), new_home() as home:
+        raise StorageError("no room")
+
+    assert not home.exists()
 
 
 def test_a_given_folder_has_to_be_empty(tmp_path: Path) -> None:

@@ -225,6 +225,7 @@ def _busy(home: Path) -> Iterator[Path]:
         finally:
             with contextlib.suppress(OSError):
                 (home / BUSY).unlink()
+                home.rmdir()  # only if nothing was kept in it
 
 
 def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]:
