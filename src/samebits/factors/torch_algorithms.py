@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from types import ModuleType
 from typing import ClassVar
 
@@ -136,7 +136,7 @@ def _replace(torch: ModuleType, context: FactorContext) -> None:
     # Imported here: code that reads recordings imports this module without torch.
     from samebits.ops.overrides import CannotReplaceError, forward_site, knows_of_replacements, replace
 
-    lock = Lock()
+    lock = RLock()  # a signal handler may train, too
 
     def heard(name: str) -> None:
         site = forward_site(name) or user_site() or waiting_site()
