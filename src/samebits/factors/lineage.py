@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from samebits.base.processes import PROC
+from samebits.base.ranks import rank_path
 from samebits.base.seeds import derive
 
 Words = tuple[str | int, ...]
@@ -24,8 +25,8 @@ class Lineage:
     """
 
     def __init__(self) -> None:
-        self._rank = os.environ.get("RANK", "")
-        self._path: Words = ("rank", self._rank) if self._rank else ()
+        self._path: Words = rank_path()
+        self._rank = self._path
         self._programs, self._own = Path(), tuple[str, ...]()
         # The words of a program that is not the first one of its rank; None until they are asked for.
         self._program: Words | None = ()
@@ -37,7 +38,7 @@ class Lineage:
     def enter_run(self, programs: Path, own: Iterable[str]) -> None:
         """Note in a folder that this program is there; `own` are paths that are other ones in every run."""
         self._programs, self._own = programs, tuple(filter(None, own))
-        first = programs / f"first{self._rank}"
+        first = programs / ".".join(map(str, ("first", *self._rank)))
         with suppress(OSError):
             programs.mkdir(exist_ok=True)
             # A program that replaces itself by `exec` is still the first.
@@ -64,7 +65,7 @@ class Lineage:
         if self._program is None:
             if getattr(_current_process(), "_inheriting", False):
                 return ()  # a worker of multiprocessing that is not set up yet, and will have a number
-            name = f"{derive(0, self._rank, *map(self._as_in_every_run, _told(self._rank))):x}"
+            name = f"{derive(0, *self._rank, *map(self._as_in_every_run, _told(bool(self._rank)))):x}"
             number = next(number for number in count() if self._is_new(f"{name}.{number}"))
             self._program = (name, number)
         return self._program
@@ -112,13 +113,13 @@ def _numbers() -> tuple[int, ...]:
     return numbers
 
 
-def _told(rank: str) -> list[str]:
+def _told(is_rank: bool) -> list[str]:
     """Return the command of this program, and the variables that its parent was started without.
 
     A rank's variables are left out: which port it was given is another one in every run.
     """
     own, parent = _variables("self"), _variables(os.getppid())
-    return [*sys.orig_argv, *(sorted(own - parent) if not rank else ())]
+    return [*sys.orig_argv, *(() if is_rank else sorted(own - parent))]
 
 
 def _variables(pid: int | str) -> set[str]:
