@@ -11,9 +11,11 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -90,6 +92,12 @@ def archived(path: Path, by: float) -> None:
         file.add(inside, "model.pt")
 
 
+def dumped(path: Path, by: float, **how: object) -> None:
+    """Arrays and tensors in one file of joblib, where a pickle names a tensor's storage by its address."""
+    own = {"net": Scaled(1.0).state_dict(), "scale": np.full((2, 3), by), "any": np.array(["x", None], dtype=object)}
+    joblib.dump({**own, "names": np.array(["a", "bc"]), "last": 1}, path, **how)
+
+
 # How a file is written that holds a number, and the leaf that says so.
 WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (scripted, "by"),
@@ -97,6 +105,7 @@ WRITTEN: list[tuple[Callable[[Path, float], object], str]] = [
     (lambda path, by: torch.save(Scaled(by), path), "by"),
     (lambda path, by: torch.save({"net": Scaled(1.0).state_dict(), "best": by}, path), "best"),
     (lambda path, by: torch.save({"ema": torch.ones(3)[1:] * by}, path), "ema"),
+    *((partial(dumped, **how), "scale.elements") for how in ({}, {"compress": 3}, {"compress": ("lzma", 1)})),
     (lambda path, by: path.write_bytes(pickle.dumps({"net": Scaled(1.0), "ema": torch.ones(2) * by})), "ema"),
     (lambda path, by: torch.save({"ema": torch.ones(2) * by}, path, _use_new_zipfile_serialization=False), "ema"),
     (lambda path, by: torch.save({"names": ["cat", "dog"] if by == 1.0 else ["dog", "cat"]}, path), "names[0]"),

@@ -16,6 +16,7 @@ import re
 import sqlite3
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from io import BytesIO, StringIO
@@ -360,6 +361,9 @@ _FORMATS: dict[bytes, Callable[[bytes, str], Iterator[tuple[str, object]]]] = {
     b"\x1f\x8b": _packed(gzip.decompress),
     b"BZh": _packed(bz2.decompress),
     b"\xfd7zXZ\0": _packed(lzma.decompress),
+    b"]\0\0": _packed(lzma.decompress),
+    # zlib's first byte, and its second one by how hard it tries.
+    **{b"x" + level: _packed(zlib.decompress) for level in (b"\x01", b"^", b"\x9c", b"\xda")},
     **{bytes([0x80, version]): _pickle for version in range(2, 6)},
     # The first record of an event file says `brain.Event:2`, and is 24 bytes long.
     b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22": _events,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -61,15 +62,35 @@ class Unpickled:
         return id(self)
 
 
+class _ArrayBehind(Unpickled):
+    """An array in a file of joblib: its elements follow in the file itself, behind bytes that align them."""
+
+    file = BytesIO()
+
+    def __setstate__(self, state: object) -> None:
+        super().__setstate__(state)
+        dtype: Any = self.parts["dtype"]
+        kind, width = dtype.parts[""][0][0], dtype.parts[""][0][1:]
+        if kind == "O":
+            self.parts["elements"] = read_next(self.file)
+            return
+        if self.parts.get("numpy_array_alignment_bytes"):
+            self.file.read(self.file.read(1)[0])
+        shape: Any = self.parts["shape"]
+        self.parts["elements"] = self.file.read(math.prod(shape) * int(width) * (4 if kind == "U" else 1))
+
+
 _OPEN = (dict, list, tuple, set, frozenset, Unpickled)
 
 
 class _Reader(pickle.Unpickler):
     def __init__(self, file: BytesIO, persistent: Callable[[object], object] | None) -> None:
         super().__init__(file)
-        self._persistent = persistent
+        self._file, self._persistent = file, persistent
 
     def find_class(self, module: str, name: str) -> object:
+        if (module, name) == ("joblib.numpy_pickle", "NumpyArrayWrapper"):
+            return type(name, (_ArrayBehind,), {"name": f"{module}.{name}", "file": self._file})
         return _HARMLESS.get((module, name)) or type(name, (Unpickled,), {"name": f"{module}.{name}"})
 
     def persistent_load(self, pid: object) -> object:
