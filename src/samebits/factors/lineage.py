@@ -42,7 +42,7 @@ class Lineage:
         with suppress(OSError):
             programs.mkdir(exist_ok=True)
             # A program that replaces itself by `exec` is still the first.
-            if not self._is_new(first.name) and first.read_text() != str(os.getpid()):
+            if not self._is_new(first.name) and first.read_bytes() != _own_id():
                 self._program = None
 
     @property
@@ -72,8 +72,8 @@ class Lineage:
 
     def _is_new(self, name: str) -> bool:
         try:
-            with (self._programs / name).open("x") as file:
-                return bool(file.write(str(os.getpid())))
+            with (self._programs / name).open("xb") as file:
+                return bool(file.write(_own_id()))
         except FileExistsError:
             return False
         except OSError:
@@ -111,6 +111,10 @@ def _numbers() -> tuple[int, ...]:
     """Return multiprocessing's numbers for this process; none in the main process, and while it is imported."""
     numbers: tuple[int, ...] = getattr(_current_process(), "_identity", ())
     return numbers
+
+
+def _own_id() -> bytes:
+    return b"%d" % os.getpid()
 
 
 def _told(is_rank: bool) -> list[str]:
