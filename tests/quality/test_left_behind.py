@@ -104,14 +104,6 @@ def test_nobody_is_accused_where_nothing_matters(words: tuple[str, ...], tmp_pat
 
 
 @pytest.mark.slow
-def test_a_name_that_only_a_pin_repeats_meets_nobody(tmp_path: Path) -> None:
-    """With the pin, a second run finds the folder of the first, and cannot make it; without, none ever does."""
-    answer = check(tmp_path, "named_anew.py")
-
-    assert [(cause["factor"], cause["confirmed"]) for cause in answer["causes"]] == [("os-entropy", True)], answer
-
-
-@pytest.mark.slow
 def test_what_a_whole_run_takes_away_again_accuses_nobody(tmp_path: Path) -> None:
     """Only runs that are ended in the middle leave it, and that was us."""
     answer = check(tmp_path, "taken_back.py")

@@ -92,8 +92,7 @@ def outside(run: Run, folder: str) -> list[Carried]:
 def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | None]:
     """Test whether a run differs in the folder that one of these agreeing runs has left; None if no test is needed."""
     kept = next((run for run in base if run.id == inquiry.pool.workspace.left_by), None)
-    carried = [] if kept is None else _met_again(kept.facts.carried, inquiry.first[0].facts.carried)
-    carried = [note for note in carried if is_in(note.written, inquiry.folder)]
+    carried = [] if kept is None else [note for note in kept.facts.carried if is_in(note.written, inquiry.folder)]
     if kept is None or not carried or not inquiry.left:
         return None
     spec = replace(
@@ -130,15 +129,6 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
         result.chance = chance_changed(FACTOR, draws, {released: released})
     result.guilty = [_read(group, after) for group in (yield from _lines(inquiry, kept, after, carried))]
     return result
-
-
-def _met_again(carried: Sequence[Carried], natural: Sequence[Carried]) -> list[Carried]:
-    """Return what a run without pins meets again: not what a line names anew in every run unless a pin holds it."""
-    named: dict[tuple[str, int], set[str]] = {}
-    for one in natural:
-        named.setdefault(one.asked.key, set()).add(one.path)
-    same = {one.asked.key for one in carried if one.path in named.get(one.asked.key, (one.path,))}
-    return [one for one in carried if one.asked.key in same]
 
 
 def _read(own: list[Carried], after: Run) -> list[Carried]:
