@@ -27,7 +27,7 @@ if __name__ == "__main__":
 """
 # Programs told apart by their words, by a variable, by nothing but the order; and this one, which replaces itself.
 SCRIPT = """
-import json, os, subprocess, sys
+import json, os, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 
 out = sys.argv[1]
@@ -47,15 +47,32 @@ with ThreadPoolExecutor(4) as threads:
     answers = [*threads.map(start, [f"{out}/one", f"{out}/two"])]
     answers += threads.map(lambda name: start("file", name, WORKER=name), "ab")
 answers += [start("file"), start("file")]
+# One whose parent has ended.
+orphan = [sys.executable, "-c", "import subprocess, sys; subprocess.Popen([sys.executable, 'later.py'])"]
+subprocess.run(orphan, check=True)
+while not os.path.exists("orphan.done"):
+    time.sleep(0.01)
+with open("orphan") as text:
+    answers.append(json.load(text))
+for name in ("orphan", "orphan.done"):
+    os.remove(name)
 print(json.dumps(answers), flush=True)
 os.execv(sys.executable, [sys.executable, "program.py", "/dev/stdout"])
+"""
+# It draws once its parent has ended.
+LATER = """
+import runpy, sys, time
+time.sleep(1)
+sys.argv = ["program.py", "orphan"]
+runpy.run_path("program.py", run_name="__main__")
+open("orphan.done", "w").close()
 """
 
 
 @pytest.mark.parametrize("isolation", ["copy", "none"])
 def test_programs_draw_what_no_other_program_draws(isolation: Isolation, tmp_path: Path) -> None:
     """Workers that name their files by what they draw would overwrite each other's."""
-    write(tmp_path, {"it.py": SCRIPT, "program.py": PROGRAM})
+    write(tmp_path, {"it.py": SCRIPT, "program.py": PROGRAM, "later.py": LATER})
     runs = []
     for number in range(2):
         with pytest.MonkeyPatch.context() as patch:
@@ -68,6 +85,6 @@ def test_programs_draw_what_no_other_program_draws(isolation: Isolation, tmp_pat
         runs.append([*answers, last])
 
     drawn = [value for answer in runs[0] for process in answer for value in process]
-    assert len(runs[0]) == 7
-    assert len(set(drawn)) == len(drawn) == 28
+    assert len(runs[0]) == 8
+    assert len(set(drawn)) == len(drawn) == 32
     assert runs[0] == runs[1]
