@@ -3,7 +3,9 @@
 import asyncio
 import concurrent.futures
 import multiprocessing
+import multiprocessing.connection
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
@@ -13,6 +15,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 import samebits
+from samebits.factors import completion_order
 from tests.factors.contexts import treated, watched
 
 NAME, NUMBERS = "completion-order", list(range(8))
@@ -48,7 +51,20 @@ def pool(chunk: int = 1) -> list[int]:
         return list(workers.imap_unordered(work, NUMBERS, chunk))
 
 
-@pytest.mark.parametrize("taken", [threads, coroutines, pool])
+def connections() -> list[int]:
+    """Of pipes, as an own pool of actors takes them."""
+    pipes = [multiprocessing.Pipe() for _ in NUMBERS]
+    for number, (_, there) in enumerate(pipes):
+        threading.Thread(target=lambda number=number, there=there: there.send(work(number))).start()
+    pending, found = [here for here, _ in pipes], []
+    while pending:
+        for here in multiprocessing.connection.wait(pending):
+            found.append(here.recv())
+            pending.remove(here)
+    return found
+
+
+@pytest.mark.parametrize("taken", [threads, coroutines, pool, connections])
 def test_pinned_in_order_varied_in_another_and_the_line_is_named(taken: Callable[[], list[int]]) -> None:
     """Left alone the slowest task comes last; nothing is lost in any order."""
     with watched(NAME) as seen:
@@ -63,6 +79,28 @@ def test_pinned_in_order_varied_in_another_and_the_line_is_named(taken: Callable
     assert sorted(found[1]) == NUMBERS
     assert found[1] == found[2] != NUMBERS
     assert [one.site and one.site.path for one in seen] == [__file__]
+
+
+@pytest.mark.parametrize("mode", ["pinned", "varied"])
+def test_a_silent_connection_is_waited_for_once(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It speaks only when the other one has been answered, as a worker that waits for its turn does."""
+    monkeypatch.setattr(completion_order, "SILENT_SECONDS", 0.2)
+    (here, there), (silent, quiet) = multiprocessing.Pipe(), multiprocessing.Pipe()
+    began = time.monotonic()
+    with treated(NAME, mode):
+        found = []
+        for number in NUMBERS:
+            there.send(number)
+            (one,) = multiprocessing.connection.wait([silent, here])
+            found.append(one.recv())
+        quiet.send("last")
+        (one,) = multiprocessing.connection.wait([silent, here])
+        found.append(one.recv())
+    there.close()
+    quiet.close()
+
+    assert found == [*NUMBERS, "last"]
+    assert time.monotonic() - began < 2
 
 
 class Numbers(Dataset[int]):

@@ -74,6 +74,18 @@ def found(mode: str, variant: int, made: Callable[[], list[int]]) -> list[int]:
         return made()
 
 
+@pytest.mark.parametrize("name", ["Lock", "RLock", "SimpleQueue"])
+def test_what_is_replaced_loses_no_method(name: str) -> None:
+    """Nor a private one: the resource tracker of `multiprocessing` asks its lock for `_recursion_count`."""
+    module = queue if name == "SimpleQueue" else threading
+    real = getattr(module, name)()
+    with treated(NAME, "pinned"):
+        replaced = getattr(module, name)()
+
+    assert type(replaced) is not type(real)
+    assert not {*dir(real)} - {*dir(replaced)}
+
+
 @pytest.mark.parametrize("made", [appended, taken, executed])
 def test_one_order_when_pinned_and_others_when_varied(made: Callable[[], list[int]]) -> None:
     """Each of them again and again the same; nobody is lost."""

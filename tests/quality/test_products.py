@@ -68,7 +68,7 @@ def test_a_recording_that_failed_is_no_evidence(tmp_path: Path) -> None:
     """In runs with everything pinned only: it is said first, as ours, and nothing is compared."""
     breaking = """
 torch.manual_seed(int.from_bytes(os.urandom(4), "little"))
-if time.time() < 1.1e9:
+if 0 < time.time() - 1.79e9 < 1e4:
     from samebits.agent.log import Log
     Log.add = lambda *_, **__: 1 / 0
 """

@@ -14,7 +14,8 @@ from samebits.factors.context import FactorContext
 from samebits.factors.datetimes import report_another_now
 
 SECOND_NS = 1_000_000_000
-START_NS = 1_000_000_000 * SECOND_NS
+# Not long ago, so that what happened before it (files, records, licences) still did.
+START_NS = 1_790_000_000 * SECOND_NS
 TICK_NS = 20_000_000
 # If varied (`steady`), a reading takes at least so many ticks, so that a loop that waits for seconds ends sooner.
 OTHER_TICKS = 100
@@ -32,7 +33,7 @@ class Clock(CallFactor):
     """`time.time()`, `datetime.now()`, what formats the present moment, and stopwatches (`perf_counter`, `monotonic`).
 
     Harmless in a log line, fatal in a seed, a split, a learning rate, in "train for ten minutes", "validate every 30
-    seconds" and "take the quicker kernel". Pinned, it is a logical clock: in every thread it starts on 2001-09-09 and
+    seconds" and "take the quicker kernel". Pinned, it is a logical clock: in every thread it starts on 2026-09-21 and
     advances by what the script slept since the last call, or else by 20 milliseconds, and by a little more at every
     further call, up to 40: of two things that are timed the first one is the quicker. Varied, it is shifted by
     days, passes up to twice as fast, and is read late now and then, as on a busy machine. Libraries wait with

@@ -9,13 +9,15 @@ from itertools import count
 from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-from weakref import ref
+from weakref import WeakSet, ref
 
+from samebits.base.sites import foreign_frame, is_user_file
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 
 if TYPE_CHECKING:
     import asyncio
+    from multiprocessing.connection import Connection
     from multiprocessing.pool import Pool
 
 T = TypeVar("T")
@@ -23,6 +25,8 @@ T = TypeVar("T")
 # A result that comes next only because the order is varied is waited for so many times as long as the first one took,
 # and at least so many seconds.
 PATIENCE, PATIENCE_SECONDS = 10, 1.0
+# A connection that brings nothing for so many seconds, while another one has, is not waited for any more.
+SILENT_SECONDS = 10.0
 NUMBER = "_samebits_number"
 LOADER, MODE = "DataLoader", "_samebits_mode"
 
@@ -53,9 +57,11 @@ class CompletionOrder(CallFactor):
     Threads and processes finish in another order in every run, most often where all tasks are short. Harmless under a
     progress bar, fatal where the results become a list, a sum or the rows of a dataset. Pinned, results come in the
     order in which their tasks were submitted, each waited for; varied, in another order, as long as nothing waits
-    meanwhile. Of DataLoaders this is for those of two workers or more: one gives its batches in order. Left alone:
-    `asyncio.as_completed` with a timeout. What `wait()` finds completed, and queues and lists that several threads
-    fill, belong to `thread-order`.
+    meanwhile. Of connections that your code waits for with `multiprocessing.connection.wait`, all that have something
+    to say are waited for, in their order; one that was silent for 10 seconds is taken as it comes. Of DataLoaders
+    this is for those of two workers or more: one gives its batches in order. Left alone: `asyncio.as_completed` with a
+    timeout. What `concurrent.futures.wait` finds completed, and queues and lists that several threads fill, belong to
+    `thread-order`.
     """
 
     name = "completion-order"
@@ -66,6 +72,7 @@ class CompletionOrder(CallFactor):
     fix = "take the results in the order of their tasks at {place}: iterate over the tasks themselves"
     fix_unplaced = "take results in the order of their tasks"
     fixes: ClassVar = {
+        "multiprocessing.connection.wait": "receive from each connection in turn at {place}",
         "Pool.imap_unordered": "call imap instead of imap_unordered at {place}",
         LOADER: "write in_order=True instead of in_order=False at {place}",
     }
@@ -76,6 +83,7 @@ class CompletionOrder(CallFactor):
         context.when_loaded("concurrent.futures", lambda module: _futures(module, context))
         context.when_loaded("asyncio", lambda module: _coroutines(module, context))
         context.when_loaded("multiprocessing.pool", lambda module: _pool(module, context))
+        context.when_loaded("multiprocessing.connection", lambda module: _connections(module, context))
         context.when_loaded("torch.utils.data", lambda module: _loaders(module.DataLoader, context))
 
 
@@ -204,6 +212,30 @@ def _pool(module: ModuleType, context: FactorContext) -> None:
         return _Swapped(take, module.TimeoutError)
 
     context.replace_method(module.Pool, "imap_unordered", imap_unordered)
+
+
+def _connections(module: ModuleType, context: FactorContext) -> None:
+    silent: WeakSet[Connection] = WeakSet()
+
+    def wait(
+        original: Callable[..., list[Any]], object_list: Iterable[object], timeout: float | None = None
+    ) -> list[Any]:
+        given: list[Any] = list(object_list)
+        is_own = is_user_file(foreign_frame().f_code.co_filename)
+        if not is_own or timeout is not None or not all(isinstance(one, module.Connection) for one in given):
+            return original(given, timeout)
+        mode = context.enter("multiprocessing.connection.wait")
+        ready = original(given)
+        if mode == "natural":
+            return ready
+        end = monotonic() + SILENT_SECONDS
+        while missing := [one for one in given if one not in ready and one not in silent]:
+            if not (found := original(missing, max(0.0, end - monotonic()))):
+                silent.update(missing)
+            ready += found
+        return _arranged([one for one in given if one in ready], mode, context.setting.variant)
+
+    context.replace(module, "wait", wait)
 
 
 def _loaders(loader: type, context: FactorContext) -> None:

@@ -521,7 +521,10 @@ class TurnRLock(TurnLock):
         self._disown()
         self._let_go()
 
-    # The methods that `threading.Condition` uses.
+    # The methods that `threading.Condition` and the resource tracker of `multiprocessing` use.
+
+    def _recursion_count(self) -> int:
+        return int(self._lock._recursion_count())
 
     def _is_owned(self) -> bool:
         return bool(self._lock._is_owned())
