@@ -126,6 +126,51 @@ def test_a_run_that_is_stopped_stops_every_training(way: str, tmp_path: Path) ->
     assert (place.step, place.stream) == (2, "loss")
 
 
+STAGES = """
+def prepared(number):
+    torch.manual_seed(number)
+    model = torch.nn.Linear(4, 1)
+    return number, model, torch.optim.SGD(model.parameters(), lr=0.1), torch.Generator().manual_seed(number)
+def go_on(trial):
+    number, model, optimizer, own = trial
+    time.sleep(0.1 if LATE == (number % 2) else 0)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4, generator=own)).square().mean().backward()
+        optimizer.step()
+    noise = random.SystemRandom().random() if NOISE and number == 3 else 1.0
+    with torch.no_grad():
+        return number, model(torch.ones(1, 4) * noise).item()
+def halved(pool):
+    left = trials
+    while left:
+        done = dict(pool.map(go_on, left))
+        left = sorted(left, key=lambda trial: done[trial[0]] if not NOISE else trial[0])[:len(left) // 2]
+trials = [prepared(number) for number in range(6)]
+"""
+
+
+@pytest.mark.parametrize("way", ["one executor", pytest.param("an executor for each rung", marks=pytest.mark.slow)])
+def test_a_training_that_goes_on_in_another_thread_is_one(way: str, tmp_path: Path) -> None:
+    """Successive halving: the next rung of a trial is trained by whichever thread is free."""
+    code = "    with ThreadPoolExecutor(3) as pool:\n        halved(pool)\n"
+    if way != "one executor":
+        code = code.replace("with ThreadPoolExecutor(3) as pool:\n        halved(pool)", "halved(Anew)")
+        code = f"""
+    class Anew:
+        def map(work, items):
+            with ThreadPoolExecutor(3) as pool:
+                return list(pool.map(work, items))
+{code}"""
+    stages = f"{STAGES}\nif True:\n{code}"
+    early, late = run(tmp_path, "early", stages), run(tmp_path, "late", stages, "late")
+    noise = run(tmp_path, "noise", stages, "noise")
+
+    assert sorted(recording.steps for recording in recordings(early) if recording.holds("param")) == [4, 4, 4, 7, 7, 10]
+    assert apart(early, late) is None
+    assert apart(early, noise) is not None
+
+
 def test_calls_of_workers_are_no_steps(tmp_path: Path) -> None:
     """Items go to whichever worker is free: what each computed altogether is left out, and that is said."""
     way = """

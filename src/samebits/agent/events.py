@@ -29,7 +29,7 @@ class Event(Enum):
     FETCHED = auto()  # iterator, batch
     SAVES = auto()  # the object that is about to be saved
     PASSED = auto()  # a `SaveOrLoad`, after the save or load has returned
-    THREAD_ENDS = auto()
+    JOB_ENDS = auto()  # of a worker of an executor; or a thread has ended
     ROW_ENDED = auto()  # log: of the main lane only
     ENDS = auto()  # no event follows
 

@@ -55,6 +55,8 @@ class Lane:
         unseen: Callable[[str], None],
     ) -> None:
         self.log, self.number, self.is_own_thread = log, number, is_own_thread
+        # The thread that trains here; None while it trains something else, and nobody has gone on with this.
+        self.thread: int | None = threading.get_ident()
         self._row_ended, self._unseen = row_ended, unseen
         self.models = Models(lambda holder: died(self, holder))
         self.optimizers = Optimizers(self.models, lambda held: died(self, held))
@@ -96,6 +98,23 @@ class Lane:
     def is_over(self) -> bool:
         """Whether the next new optimizer or model begins another training."""
         return self.is_split and (self.machine.has_stepped or self.log.has_stopped)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether a thread has just begun, and made or called nothing."""
+        return self.is_own_thread and not (self.log.has_anything or self.machine.has_optimizer)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything may still change that is recorded here."""
+        return bool(self.models.holders() or self.optimizers.all())
+
+    def trains(self, module: object) -> bool:
+        """Whether an optimizer has stepped here that holds a parameter of this module."""
+        if not isinstance(module, torch.nn.Module):
+            return False
+        held = {id(tensor) for one in self.optimizers.all() if one.has_stepped for tensor in one.tensors}
+        return any(id(parameter) in held for parameter in module.parameters())
 
     # ---- modules
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from concurrent.futures.thread import _WorkItem
 from contextlib import ExitStack, contextmanager, suppress
 
 import torch
@@ -28,12 +29,15 @@ from samebits.agent.taps import autograd, loaders, optimizers, saving
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
 from samebits.agent.taps.modules import CallDepth, ModuleTap
+from samebits.base.sites import is_user_file
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
 from samebits.runfolder.notes import Journal, Unseen
 from samebits.runfolder.spec import OpWindow, RunSpec
 
+# At most so many trainings are kept open that no thread is at; each has a file of its own.
+MOST_LEFT = 32
 # A process that leaves by `os._exit` waits at most so long until its recording is written.
 SECONDS_TO_FINISH = 30.0
 
@@ -55,7 +59,7 @@ class Recorder:
         self._listeners_after: defaultdict[Event, list[Callable[..., None]]] = defaultdict(list)
         for event in (Event.CALLED, Event.COPIED, Event.LOADED, Event.OPTIMIZER_MADE):
             self.on(event, self._begin_if_over, first=True)
-        self.on(Event.THREAD_ENDS, self._thread_ends)
+        self.on(Event.JOB_ENDS, self._job_ends)
         # Whether a DataLoader gave a batch.
         self.has_loaders = False
         # Objects that have died, and whose last state was not digested yet.
@@ -102,7 +106,9 @@ class Recorder:
         if MISSING:
             self.note_once(f"whether the program's own modes notice samebits: this torch has no {', '.join(MISSING)}")
         if hasattr(threading.Thread, "_delete"):
-            stack.callback(listen(threading.Thread, "_delete", before=lambda _: tell(Event.THREAD_ENDS)))
+            stack.callback(listen(threading.Thread, "_delete", before=lambda _: tell(Event.JOB_ENDS, True)))
+        if hasattr(_WorkItem, "run"):
+            stack.callback(listen(_WorkItem, "run", after=lambda *_: tell(Event.JOB_ENDS, False)))
         if self.lane.ops is not None:
             self.lane.ops.begin_step(0)
 
@@ -224,7 +230,7 @@ class Recorder:
         if threading.get_ident() == self.thread:
             return self.main
         lane = self._here.lane
-        if lane is None:
+        if lane is None or lane.thread != threading.get_ident():
             if _is_autograds():
                 # A device's backward has a thread of its own, which calls checkpointed modules again.
                 return self.main
@@ -233,24 +239,48 @@ class Recorder:
         return lane
 
     def _begin_if_over(self, thing: object, *_: object) -> None:
-        """Begin a new lane if a worker whose training has stepped has another job: a new optimizer or a new model."""
-        lane = self.lane
-        if lane.is_over and (isinstance(thing, torch.optim.Optimizer) or lane.models.is_new(thing)):
-            self._finish_lane(lane)
-            new_lane = self._new_lane(lane.number + 1, lane.is_own_thread)
-            if lane.is_own_thread:
-                self.lanes[self.lanes.index(lane)] = self._here.lane = new_lane
-            else:
-                self.main = new_lane
-                if new_lane.ops is not None:
-                    new_lane.ops.begin_step(0)
+        """Begin a new lane if a worker whose training has stepped has another job: a new optimizer or a new model.
 
-    def _thread_ends(self) -> None:
-        lane = self._here.lane
-        if lane is not None:
+        A thread that goes on with what another one has trained takes up its lane.
+        """
+        lane = self.lane
+        is_made = isinstance(thing, torch.optim.Optimizer)
+        if not (lane.is_over or lane.is_unused) or not (is_made or lane.models.is_new(thing)):
+            return
+        begun = None if is_made or not lane.is_own_thread else self._left_by_others(thing)
+        if begun is not None:
+            self._leave(lane)
+            begun.thread, self._here.lane = threading.get_ident(), begun
+        elif lane.is_over and lane.is_own_thread:
+            self._leave(lane)
+            self._here.lane = self._new_lane(lane.number + 1, is_own_thread=True)
+            self.lanes.append(self._here.lane)
+        elif lane.is_over:
             self._finish_lane(lane)
-            self.lanes.remove(lane)
-            self._here.lane = None
+            self.main = self._new_lane(lane.number + 1)
+            if self.main.ops is not None:
+                self.main.ops.begin_step(0)
+
+    def _left_by_others(self, module: object) -> Lane | None:
+        """Return the lane in which this module was trained by a thread that is not at work now."""
+        for lane in self.lanes:
+            if lane.thread != threading.get_ident() and lane.trains(module) and not _is_at_work(lane.thread):
+                return lane
+        return None
+
+    def _leave(self, lane: Lane) -> None:
+        """Leave a lane to whoever goes on with its training; it ends when nothing of it is alive any more."""
+        lane.thread, self._here.lane = None, None
+        left = [one for one in self.lanes if one.thread is None]
+        for number, one in enumerate(left, start=MOST_LEFT - len(left)):
+            if number < 0 or not one.is_alive:
+                self._finish_lane(one)
+                self.lanes.remove(one)
+
+    def _job_ends(self, is_last: bool) -> None:
+        lane = self._here.lane
+        if lane is not None and lane.thread == threading.get_ident() and (lane.is_over or is_last):
+            self._leave(lane)
 
     def _finish_lane(self, lane: Lane) -> None:
         if not lane.log.has_stopped:
@@ -306,6 +336,14 @@ class Recorder:
         for lane in (self.main, *self.lanes):
             with self.lock, self._in_hooks():
                 self._finish_lane(lane)
+
+
+def _is_at_work(thread: int | None) -> bool:
+    """Whether a thread executes a line of the user's, or what that line calls: a worker between two jobs does not."""
+    frame = None if thread is None else optimizers.thread_frames().get(thread)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_autograds() -> bool:

@@ -18,6 +18,8 @@ from samebits.agent.taps.graphs import Graphs
 from samebits.agent.taps.listening import listen
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torch.utils.hooks import RemovableHandle
 
 _OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
@@ -54,18 +56,24 @@ def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
     graphs.install(stack, lambda optimizers: tell(Event.REPLAYED, optimizers))
 
 
-def remove_left_over() -> None:
-    """Remove hooks that are not needed any more, unless another thread is walking through them right now."""
-    ident = threading.get_ident()
+def thread_frames() -> dict[int, FrameType]:
+    """Return the innermost frame of every thread by its identifier."""
     # `_current_frames` holds an interpreter lock, for which a `threading.local` that is collected waits (gh-106883).
     is_collecting = gc.isenabled()
     gc.disable()
     try:
-        frames = sys._current_frames()
+        return sys._current_frames()
     finally:
         if is_collecting:
             gc.enable()
-    walked = (frame for thread, innermost in frames.items() if thread != ident for frame, _ in walk_stack(innermost))
+
+
+def remove_left_over() -> None:
+    """Remove hooks that are not needed any more, unless another thread is walking through them right now."""
+    ident = threading.get_ident()
+    walked = (
+        frame for thread, innermost in thread_frames().items() if thread != ident for frame, _ in walk_stack(innermost)
+    )
     if not any(frame.f_code.co_filename == _OPTIMIZERS for frame in walked):
         while _left_over:
             _left_over.pop().remove()
