@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -146,11 +147,16 @@ class Simulation:
 
     @property
     def workspace(self) -> SimpleNamespace:
-        return SimpleNamespace(left_by=self.left_by(), folder=FOLDER, prepared=frozenset())
+        own = [run for run in self.runs if run.succeeded and run.stopped_after is None and not run.plan.settings]
+        names = frozenset(os.path.relpath(note.path, FOLDER) for note in self._carried()) if own else None
+        return SimpleNamespace(left_by=self.left_by(), names=names, folder=FOLDER, prepared=frozenset())
 
     @property
     def room(self) -> int:
         return self.luck.randint(1, self.jobs)
+
+    def has_trained(self, run: Run) -> bool:
+        return self.script.steps > 0 and run.steps > 0
 
     def compare_trained(self, a: Run, b: Run) -> Divergence | None:
         return self.compare(a, b) if self.trains else None

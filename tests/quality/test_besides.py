@@ -45,3 +45,36 @@ def test_validation_by_the_clock_changes_nothing_that_was_trained(tmp_path: Path
     assert {line for _, line, _ in causes} <= {9, 15, 16, 19}, found
     assert strict.returncode == 1
     assert "  trained   3 runs of 12 steps agree in losses" in strict.stdout, strict.stdout
+
+
+BENCHMARKED = """
+import torch
+import random
+
+random.seed(0)
+model = torch.nn.Linear(8, 1)
+with torch.no_grad():
+    for _ in range(10):
+        model(torch.rand(4, 8))
+model.load_state_dict({"weight": torch.ones(1, 8), "bias": torch.zeros(1)})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(STEPS):
+    loss = model(torch.tensor([[random.random() for _ in range(8)] for _ in range(16)])).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    PAUSE
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("steps", "pause"), [("30", "pass"), ("400", "__import__('time').sleep(0.02)")])
+def test_an_unseeded_benchmark_before_the_training_changes_nothing(steps: str, pause: str, tmp_path: Path) -> None:
+    """The weights are loaded after it. Seen, though runs end where they diverge: before anything is trained."""
+    (tmp_path / "train.py").write_text(BENCHMARKED.replace("STEPS", steps).replace("PAUSE", pause))
+
+    found = answered(tmp_path, "check", "train.py")
+
+    assert (found["verdict"], found["training"]) == ("same", "same"), found
+    assert [(cause["factor"], cause["confirmed"]) for cause in found["causes"]] == [("torch-rng", True)], found

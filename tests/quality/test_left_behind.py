@@ -198,6 +198,30 @@ def test_a_long_script_and_what_it_leaves(kind: str, seeded: bool, tmp_path: Pat
     assert len(left) <= 1 if not matters else len(left) <= 9
 
 
+NAMED_ANEW = """import uuid, zlib
+folder = f"runs/{uuid.uuid4().hex[:8]}"
+os.makedirs(folder)
+torch.manual_seed(zlib.crc32(folder.encode()))"""
+LOADED = """
+if os.path.exists("last.pt"):
+    scale = torch.load("last.pt")"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [30, 250], ids=["short", "long"])
+@pytest.mark.parametrize("loaded", [LOADED, ""], ids=["loads", "loads nothing"])
+def test_a_folder_that_only_a_pin_names_alike_accuses_nobody(steps: int, loaded: str, tmp_path: Path) -> None:
+    """With its name pinned, a second run finds that of the first, as nobody else ever does; what it loads counts."""
+    source = LONG.format(before=NAMED_ANEW + loaded, after='torch.save(scale * 0.9, "last.pt")')
+    (tmp_path / "train.py").write_text(source.replace("range(250)", f"range({steps})"), encoding="utf-8")
+    answer = check(tmp_path, "train.py")
+
+    causes = {cause["factor"]: cause for cause in answer["causes"] if cause["confirmed"]}
+    assert set(causes) == {"os-entropy", *([FACTOR] if loaded else [])}, answer
+    assert not loaded or causes[FACTOR]["what"].startswith("reads last.pt")
+    assert any("begin the next one in a folder without it" in note for note in answer["notes"])
+
+
 PREPARING = """
 import os, sys, time
 import torch

@@ -351,6 +351,10 @@ def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = 
         before, after = left.base[0].id, left.after[0]
         agree = f"run {after.id} began with the files of run {before} and agrees with it for {after.steps} steps"
         notes.append(f"what a run leaves changes nothing: {agree}")
+    if left is not None and left.alike:
+        one = left.alike[0]
+        named = f"every run asks for {shown_path(one.path)} ({one.asked.place})"
+        notes.append(f"with the remedy's pins {named}: begin the next one in a folder without it")
     if left is not None and left.divergent is not None and not left.is_outside and space.isolation == "copy":
         read = dict.fromkeys(one.path for group in left.guilty for one in group if one.how == "read")
         there = [shown_path(path) for path in read if os.path.isfile(path)]

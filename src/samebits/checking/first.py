@@ -217,7 +217,14 @@ def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Ru
     made = [(run.plan.role, run.plan.settings) for run in runs]
     wanted = [plan for plan in plans.first_runs(inquiry.request) if (plan.role, plan.settings) not in made]
     pair = [run for run in inquiry.first if run.id in (divergent.a, divergent.b)]
-    if len(pair) < 2 or compare(*pair) is not None or inquiry.left < len(wanted):
+    if len(pair) < 2 or inquiry.left < len(wanted):
+        return ()
+    ended, longer = sorted(pair, key=lambda run: run.steps)
+    if inquiry.pool.has_trained(longer) and not inquiry.pool.has_trained(ended):
+        # They diverge in what came before the training, and one was ended there.
+        again = stopping_after(replace(ended.plan, follow=None, along=None), longer.steps - 1)
+        pair = [longer, *(yield from inquiry.runs_of([again]))]
+    if compare(*pair) is not None:
         return ()
     for batch in inquiry.batches(wanted):
         if any(not run.succeeded or compare(runs[0], run) is not None for run in runs):

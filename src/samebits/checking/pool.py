@@ -21,7 +21,7 @@ from samebits.checking.plan import CheckRequest
 from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.products import Products
-from samebits.comparison.streams import trained_in
+from samebits.comparison.streams import streams_of, trained_in
 from samebits.launch.command import Command
 from samebits.launch.machine import RunCapacity
 from samebits.launch.process import Outcome, run_in
@@ -146,6 +146,10 @@ class RunPool:
         """Return where two runs first differ in what was trained."""
         return None if self.compare(a, b) is None else self.compare(a, b, in_trained=True)
 
+    def has_trained(self, run: Run) -> bool:
+        """Whether a run was recorded far enough to hold a step of a training."""
+        return "param" in streams_of([run.folder.recordings()])
+
     def steps_in_common(self) -> int:
         """Return how many steps at least two runs have in common, where a signal ended some; 0 where any two differ."""
         if not self.cut_short:
@@ -224,8 +228,11 @@ class RunPool:
                 self._prepare(path, place, began, first_step)
             products = self.made.read(outcome, place)
             is_whole = outcome.succeeded and not outcome.stopped
-            if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
-                self.workspace.keep(place, number)
+            with self._lock:
+                if is_whole and carried and plan.resume is None and plan.settings == self.request.pins and place.copy:
+                    self.workspace.note_names(place)
+                if plan.keeps and (plan.resume is not None or (is_whole and carried)) and place.copy:
+                    self.workspace.keep(place, number)
 
         # The limit is asked for again and again: side by side, other runs begin before the first one has ended.
         chosen = command or self.request.command
@@ -319,7 +326,10 @@ def divergence_of(a: Run, b: Run, *, in_trained: bool = False, across: bool = Fa
     ends = [end for run in (a, b) for end in (run.plan.stop_after, run.stopped_after)]
     stops = [end for end in ends if end is not None]
     recorded = a.folder.recordings(), b.folder.recordings()
-    streams = trained_in(recorded) if in_trained else COMPARED
+    # A run that was ended before its training says nothing about it.
+    pairs = zip((a, b), recorded, strict=True)
+    shown = [one for run, one in pairs if run.stopped_after is None or "param" in streams_of([one])]
+    streams = trained_in(shown or recorded) if in_trained else COMPARED
     place = first_divergence(*recorded, min(stops, default=None), streams, across=across)
     if a.succeeded != b.succeeded and (place is None or place.stream == "length"):
         failed, other = (b, a) if a.succeeded else (a, b)

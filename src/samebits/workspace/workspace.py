@@ -72,6 +72,7 @@ class Workspace:
         store: the folder with the copies.
         survey: what a copy contains.
         left_by: number of the run whose copy was kept; None where none was.
+        names: paths that whole runs without our pins left, None before there is one: only these are kept of any run.
         prepared: files that the first run has prepared and that copies begin with, as paths in the user's folder.
     """
 
@@ -86,6 +87,7 @@ class Workspace:
         self.home, self.isolation, self.folder, self._began = home, isolation, os.getcwd(), time.time()
         self.shared = shared_paths(self.folder, share)
         self.left_by: int | None = None
+        self.names: frozenset[str] | None = None
         self.prepared = frozenset[str]()
         self.survey = Survey()
         self._slots = set[int]()
@@ -281,6 +283,17 @@ class Workspace:
         # As hard links: the run folder keeps these files, too.
         shutil.copytree(place.own_files, files, symlinks=True, copy_function=os.link)
         self.left_by = number
+        self._remove_unnamed()
+
+    def note_names(self, place: Place) -> None:
+        """Note what a whole run without our pins has left: nobody's next run meets a path that only a pin names so."""
+        self.names = frozenset(_paths_below(place.copy)).union(self.names or ())
+        self._remove_unnamed()
+
+    def _remove_unnamed(self) -> None:
+        if self.names is not None:
+            for path in _paths_below(self._tree(LEFT)) - self.names:
+                remove(os.path.join(self._tree(LEFT), path))
 
     def prepare(self, place: Place, made: Collection[str]) -> None:
         """Let later runs begin with these files, as this run has left them, in addition to those of the folder."""
@@ -336,6 +349,10 @@ def _newer(copy: str, began: float, folder: str) -> Iterator[str]:
             with suppress(OSError):
                 if os.lstat(path).st_ctime > began and "__pycache__" not in path:
                     yield folder + path[len(copy) :]
+
+
+def _paths_below(folder: str) -> set[str]:
+    return {str(path.relative_to(folder)) for path in Path(folder).rglob("*")}
 
 
 def clear(home: Path) -> None:
