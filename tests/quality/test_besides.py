@@ -78,3 +78,88 @@ def test_an_unseeded_benchmark_before_the_training_changes_nothing(steps: str, p
 
     assert (found["verdict"], found["training"]) == ("same", "same"), found
     assert [(cause["factor"], cause["confirmed"]) for cause in found["causes"]] == [("torch-rng", True)], found
+
+
+LOGGED = """
+import logging, os, random, threading, time
+import torch
+
+logging.basicConfig(filename="train.log", level=logging.INFO, format="%(asctime)s %(message)s")
+SEED
+stop = threading.Event()
+
+def beat():
+    while not stop.wait(0.02 * (0.5 + random.random())):
+        logging.info("alive, load %.2f", os.getloadavg()[0])
+
+thread = threading.Thread(target=beat)
+thread.start()
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+LOAD
+for step in range(40):
+    loss = model(torch.randn(16, 8)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.01)
+stop.set()
+thread.join()
+torch.save(model.state_dict(), "model.pt")
+"""
+LOADS = "if os.path.exists('model.pt'):\n    model.load_state_dict(torch.load('model.pt'))"
+SEED = "torch.manual_seed(0)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "load", "cause"),
+    [(SEED, "pass", ""), ("pass", "pass", "torch-rng"), (SEED, LOADS, "files-left-behind")],
+    ids=["alone", "unseeded", "loads"],
+)
+def test_a_log_that_nothing_holds_still_is_told(seed: str, load: str, cause: str, tmp_path: Path) -> None:
+    """Alone it changes no verdict, and beside a cause neither cause nor remedy."""
+    (tmp_path / "train.py").write_text(LOGGED.replace("SEED", seed).replace("LOAD", load))
+
+    found = answered(tmp_path, "check", "train.py")
+
+    assert (found["verdict"], found["training"]) == (("different",) * 2 if cause else ("same",) * 2), found
+    assert [one["factor"] for one in found["causes"]] == ([cause] if cause else []), found
+    assert not cause or (found["causes"][0]["confirmed"] and found["remedy"]["verified"]), found
+    assert any(note.startswith("train.log grows while it trains") for note in found["notes"]), found
+    if not cause:
+        assert "train.log" in found["divergent"]["divergence"]["name"], found
+        strict = samebits(tmp_path, "check", "--strict", "train.py")
+        assert (strict.returncode, strict.stdout.split(":")[0]) == (2, "undecided"), strict.stdout
+
+
+MEASURED = """
+import random
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(40):
+    loss = model(torch.randn(16, 8)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 5 == 0:
+        with open("scores.csv", "a") as file:
+            file.write(f"{step},{random.choice(model.weight.tolist()[0])}\\n")
+SAVE
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("save", ["torch.save(model.state_dict(), 'model.pt')", "pass"])
+def test_what_is_drawn_without_a_seed_counts_in_a_log_too(save: str, tmp_path: Path) -> None:
+    """Whether the file that grows is all that the script makes, or not."""
+    (tmp_path / "train.py").write_text(MEASURED.replace("SAVE", save))
+
+    found = answered(tmp_path, "check", "train.py")
+
+    assert (found["verdict"], found["training"]) == ("different", "different"), found
+    causes = [(cause["factor"], cause["location"]["line"], cause["confirmed"]) for cause in found["causes"]]
+    assert causes == [("python-rng", 15, True)], found

@@ -60,6 +60,7 @@ CASES = [
     case("clock_frame", "clock"),
     case("clock_logging", "clock"),
     case("clock_stopwatch", "clock"),
+    case("clock_trials", "clock"),
     case("clock_workers", "clock"),
     # Which result comes too early is a matter of luck.
     case("completion_order_batches", "completion-order", step=None),

@@ -180,6 +180,7 @@ class _Agent:
             self._begin_recording(self.files)
 
     def _begin_recording(self, files: FilesWatched) -> None:
+        from samebits.agent.events import Event
         from samebits.agent.recorder import Recorder
 
         recorder = Recorder(self.plan, self.journal)
@@ -190,6 +191,7 @@ class _Agent:
         recorder.install()
         recorder.stay_to_the_end()
         files.begin_recording(lambda: recorder.main.log.step)
+        recorder.on(Event.STEP_ENDS, files.growing.step_ends)
         if self.plan.paced_from is not None and current_rank() in (None, 0):
             from samebits.agent.pacer import Pacer
 
@@ -220,6 +222,8 @@ class _Agent:
                 yield Unseen(f"{regions} (what happens inside is one step to us)")
             if self.files is not None and (names := self.files.unseen()):
                 yield Unseen.written(names)
+            if self.files is not None and (logs := self.files.logs()):
+                yield logs
             yield from notes_of_use()
         elif "torch" in sys.modules and not _unusable(sys.modules["torch"])[0]:
             message = "the program's own import hook loaded torch past samebits"

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures.thread import _WorkItem
 from contextlib import ExitStack, contextmanager, suppress
 
 import torch
@@ -25,11 +24,10 @@ from samebits.agent.lanes import Lane, Last
 from samebits.agent.leash import Leash
 from samebits.agent.log import Log
 from samebits.agent.process_end import end_process
-from samebits.agent.taps import autograd, loaders, optimizers, saving
+from samebits.agent.taps import autograd, loaders, optimizers, saving, threads
 from samebits.agent.taps.graphs import Graphs, is_tracing
 from samebits.agent.taps.listening import listen
 from samebits.agent.taps.modules import CallDepth, ModuleTap
-from samebits.base.sites import is_user_file
 from samebits.bits.digest.unseen import MISSING
 from samebits.factors import imports
 from samebits.runfolder.lane_ids import current_lane_id
@@ -98,6 +96,7 @@ class Recorder:
             ("calls of modules", lambda: module_tap.install(stack)),
             ("gradients", lambda: autograd.install(stack, tell)),
             ("batches", lambda: loaders.install(stack, tell, self._here, with_indices=is_watched)),
+            ("the ends of jobs and threads", lambda: threads.install(stack, tell)),
             ("what is saved", lambda: saving.install(stack, tell, with_passages=is_watched)),
         )
         for what, install in taps:
@@ -105,10 +104,6 @@ class Recorder:
                 install()
         if MISSING:
             self.note_once(f"whether the program's own modes notice samebits: this torch has no {', '.join(MISSING)}")
-        if hasattr(threading.Thread, "_delete"):
-            stack.callback(listen(threading.Thread, "_delete", before=lambda _: tell(Event.JOB_ENDS, True)))
-        if hasattr(_WorkItem, "run"):
-            stack.callback(listen(_WorkItem, "run", after=lambda *_: tell(Event.JOB_ENDS, False)))
         if self.lane.ops is not None:
             self.lane.ops.begin_step(0)
 
@@ -264,7 +259,7 @@ class Recorder:
     def _left_by_others(self, module: object) -> Lane | None:
         """Return the lane in which this module was trained by a thread that is not at work now."""
         for lane in self.lanes:
-            if lane.thread != threading.get_ident() and lane.trains(module) and not _is_at_work(lane.thread):
+            if lane.thread != threading.get_ident() and lane.trains(module) and not threads.is_at_work(lane.thread):
                 return lane
         return None
 
@@ -336,14 +331,6 @@ class Recorder:
         for lane in (self.main, *self.lanes):
             with self.lock, self._in_hooks():
                 self._finish_lane(lane)
-
-
-def _is_at_work(thread: int | None) -> bool:
-    """Whether a thread executes a line of the user's, or what that line calls: a worker between two jobs does not."""
-    frame = None if thread is None else optimizers.thread_frames().get(thread)
-    while frame is not None and not is_user_file(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame is not None
 
 
 def _is_autograds() -> bool:

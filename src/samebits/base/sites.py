@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import os
 import sys
@@ -152,9 +153,21 @@ def user_site(start: FrameType | None = None) -> Site | None:
     return None
 
 
+def thread_frames() -> dict[int, FrameType]:
+    """Return the innermost frame of every thread by its identifier."""
+    # `_current_frames` holds an interpreter lock, for which a `threading.local` that is collected waits (gh-106883).
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
 def waiting_site() -> Site | None:
     """Return the user's line at which the main thread is: a call of backward waits there for autograd's threads."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    frame = thread_frames().get(threading.main_thread().ident or 0)
     return None if frame is None else user_site(frame)
 
 

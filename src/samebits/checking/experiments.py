@@ -20,6 +20,7 @@ from samebits.checking.mending import Checked, mending_of, patched
 from samebits.checking.origin import MAX_PAIRS, RecordingEndedError, find_origins
 from samebits.checking.plan import VARIED, CheckRequest
 from samebits.checking.pool import BudgetSpentError, PoolContext, RunPool, pool_in
+from samebits.checking.products import WHEN
 from samebits.checking.search import SearchState, search
 from samebits.checking.verdict import (
     Cause,
@@ -126,9 +127,8 @@ def _concluded(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
         why = f"{shown_path(changed)} was changed while the check ran, and it is too large for a copy of each run's own"
         error = StorageError(why, "check again when nothing writes to it")
         return replace(_verdict(inquiry, "undecided"), error=error, untested=tuple(untested))
-    if found.divergent is None or (
-        found.divergent is found.product_comparison.at and not any(one.confirmed for one in found.causes)
-    ):
+    is_explained = any(one.confirmed for one in found.causes)
+    if found.divergent is None or (found.divergent is found.product_comparison.at and not is_explained):
         return _interrupted(replace(_agreeing(inquiry, found), untested=tuple(untested)), pool, signal)
     origins, notes = list[Origin](), list[str]()
     try:
@@ -143,6 +143,7 @@ def _concluded(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     alike, trained = _training(pool, found)
     script = next((run.facts.script for run in pool.runs if run.facts.script), "")
     notes += _about_the_same(inquiry, found, [*_about_the_remedy(inquiry, found, remedy), *_seed_notes(pool, found)])
+    notes += found.product_comparison.log_words if alike or not found.is_of_a_log else []
     kind: VerdictKind = "same" if alike and not inquiry.request.strict else "different"
     verdict = replace(
         _verdict(inquiry, kind, notes, alike),
@@ -164,16 +165,19 @@ def _agreeing(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     # A process that was not recorded may have done anything.
     agreed = not found.stopped and any(unentered(run.folder) for run in inquiry.pool.runs)
     notes = _about_the_same(inquiry, found)
-    divergent = None
+    divergent, alike = None, tuple[int, ...]()
     if found.divergent is not None:
-        divergent, agreed = _measured(inquiry.pool, found.divergent), True
+        divergent = _measured(inquiry.pool, found.divergent)
+        alike = () if found.stopped or not found.is_of_a_log else _training(inquiry.pool, found)[0]
+        agreed = not alike
+        notes += found.product_comparison.log_words if alike else []
         notes += [f"not confirmed: {one.factor}" for one in found.causes]
     elif found.stopped:
         # Also runs that a signal ended have been compared.
         steps = inquiry.pool.steps_in_common()
         notes = [f"no two runs differ in the first {steps} steps, as far as each got"] if steps > 1 else []
     kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
-    return replace(_verdict(inquiry, kind, notes), divergent=divergent, agreed=agreed)
+    return replace(_verdict(inquiry, kind, notes, alike), divergent=divergent, agreed=agreed)
 
 
 def _verdict(
@@ -241,14 +245,18 @@ def _locate(inquiry: Inquiry, found: SearchState, origins: list[Origin], notes: 
 
 def _training(pool: RunPool, found: SearchState) -> tuple[tuple[int, ...], Divergence | None]:
     """Return the runs to the end that agree in what was trained, and where two compared runs first differ in that."""
-    if found.product_comparison.at is not None:
-        return (), found.product_comparison.at.divergence
+    made = found.product_comparison
+    if made.at is not None and not made.is_log:
+        return (), made.at.divergence
     later = None if found.last_trial is None else found.last_trial.later
     divergent = [found.divergent, later, *(cause.divergent for cause in found.causes)]
     divergent += [one.divergent for one in (found.leftover_result, found.unknown) if one is not None]
     pairs = [(_run(pool, one.a), _run(pool, one.b)) for one in divergent if one is not None]
     pairs += [(found.alike[0], run) for run in found.alike[1:]]
     place = next((place for pair in pairs if (place := pool.compare_trained(*pair)) is not None), None)
+    # A log is no part of that, unless a cause decides more than when things happen.
+    if made.at is not None and place is None and not {one.factor for one in found.causes if one.confirmed} <= {*WHEN}:
+        place = made.at.divergence
     is_seen = all(run.succeeded for run in found.alike) and not any(unentered(run.folder) for run in pool.runs)
     return tuple(run.id for run in found.alike) if is_seen and place is None else (), place
 
@@ -351,8 +359,8 @@ def _about_the_same(inquiry: Inquiry, found: SearchState, more: Sequence[str] = 
         before, after = left.base[0].id, left.after[0]
         agree = f"run {after.id} began with the files of run {before} and agrees with it for {after.steps} steps"
         notes.append(f"what a run leaves changes nothing: {agree}")
-    if left is not None and left.alike:
-        one = left.alike[0]
+    if left is not None and left.named_alike:
+        one = left.named_alike[0]
         named = f"every run asks for {shown_path(one.path)} ({one.asked.place})"
         notes.append(f"with the remedy's pins {named}: begin the next one in a folder without it")
     if left is not None and left.divergent is not None and not left.is_outside and space.isolation == "copy":

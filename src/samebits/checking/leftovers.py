@@ -41,7 +41,7 @@ class LeftBehind:
         unsteady: two runs that began alike and still differ; then the experiment says nothing, and this difference has
             to be explained.
         guilty: what was carried from one run to the next and matters, line by line.
-        alike: what the script asked for under a name that only the pins of these runs make alike, so it was not left.
+        named_alike: what the script asked for under a name that only the pins of these runs make alike.
         is_outside: the files lie outside the folder, so no run could be kept from them.
         chance: that the files left behind do nothing, and the runs came out like this by luck.
         limit: the chance must be below this.
@@ -52,7 +52,7 @@ class LeftBehind:
     divergent: DivergentRuns | None = None
     unsteady: DivergentRuns | None = None
     guilty: list[list[Carried]] = field(default_factory=list)
-    alike: list[Carried] = field(default_factory=list)
+    named_alike: list[Carried] = field(default_factory=list)
     is_outside: bool = False
     chance: float = 1.0
     limit: float = LIMIT
@@ -110,14 +110,16 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     others = [run for run in base if run is not kept]
     names, asked = inquiry.pool.workspace.names, {note.path for note in after.facts.carried}
     unnamed = [one for one in carried if names is not None and os.path.relpath(one.path, inquiry.folder) not in names]
-    alike = [one for one in unnamed if one.path in asked]
+    named_alike = [one for one in unnamed if one.path in asked]
     place = inquiry.compare(kept, after)
     if place is None:
-        return LeftBehind([kept, *others], [after], alike=alike)
+        return LeftBehind([kept, *others], [after], named_alike=named_alike)
     # The other runs say something about this place only if they reached it.
     others = [run for run in others if run.stopped_after is None or run.steps > place.step]
     divergent = DivergentRuns(kept.id, after.id, place)
-    result = LeftBehind([kept, *others], [after], divergent, alike=alike, limit=limit_after(inquiry.failures))
+    result = LeftBehind(
+        [kept, *others], [after], divergent, named_alike=named_alike, limit=limit_after(inquiry.failures)
+    )
     fresh = replace(spec, role="in a folder of its own", begins=kept.plan.begins)
     draws, released = list[Draw](), (FACTOR, 1)
     while result.chance >= result.limit and inquiry.left:

@@ -16,7 +16,7 @@ from samebits.comparison.products import (
     read_products,
 )
 from samebits.launch.process import Outcome
-from samebits.runfolder.notes import HandedOut, Reached, Started, read_notes
+from samebits.runfolder.notes import HandedOut, Logged, Reached, Started, read_notes
 from samebits.workspace.place import Place, is_in, is_named
 from samebits.workspace.workspace import Workspace
 
@@ -56,8 +56,9 @@ class MadeByRuns:
         files = {path: file for path, file in files.items() if not self._is_ignored(path)}
         ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
         ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
+        logs = frozenset(path for note in read_notes(outcome.path, Logged) for path in note.files)
         printed, messages = outcome.folder.stdout, outcome.folder.messages
-        return read_products(files, printed, messages, said, outcome.stopped, frozenset(ids))
+        return read_products(files, printed, messages, said, outcome.stopped, frozenset(ids), logs)
 
     def _is_ignored(self, path: str) -> bool:
         matching = {pattern for pattern in self._ignored if is_named(path, pattern, self._workspace.folder)}

@@ -12,6 +12,9 @@ each kind: seven agreements, 0.8 % for a coin.
 A leaf that only the first run has different follows what that run left outside its copy, if it left anything there.
 Leaves that follow the clock or the process are left out, and reported; no others are. The rest is a divergence like any
 other, to be explained by experiment; where that fails, the verdict stays undecided.
+
+A text that grows while it trains, beside other files that the script makes, is a log: it tells when things happened,
+as prints do. It counts only where all else that was made agrees, and where it follows something other than that.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
+from typing import Any
 
 from samebits.base.printable import listed
 from samebits.base.sites import shown_path
@@ -32,6 +36,8 @@ from samebits.runfolder.spec import RunSpec
 
 # The factors that a file may follow, and the roles of the runs that show whether it does.
 HARMLESS = ("clock", "process-id")
+# The factors that decide when things happen.
+WHEN = *HARMLESS, "thread-order", "completion-order"
 ROLES = "clock held", "clock held, rest varied", "clock changed"
 MOST_NAMED = 3
 
@@ -44,12 +50,16 @@ class ProductComparison:
 
     Attributes:
         at: two runs that made different things, and the first of these; None where nothing is left that differs.
+        is_log: nothing but logs is left that differs.
+        logs: the logs that differ.
         follows: leaves that follow the clock or the process.
         held: the runs with these two held still that have shown it, by their agreement.
         ids: leaves in which each run quotes an id that only it was handed out.
     """
 
     at: DivergentRuns | None = None
+    is_log: bool = False
+    logs: tuple[str, ...] = ()
     follows: tuple[Key, ...] = ()
     held: tuple[int, ...] = ()
     ids: tuple[Key, ...] = ()
@@ -69,10 +79,22 @@ class ProductComparison:
             clauses.append(f"{_left_out(self.ids)}: {ids} drawn anew by each run")
         return clauses
 
+    @property
+    def log_words(self) -> list[str]:
+        """The logs that differ and do not count, as a clause."""
+        grow = "grows" if len(self.logs) == 1 else "grow"
+        return (
+            [f"{_files(self.logs)} {grow} while it trains, as a log does: only --strict counts it"] if self.logs else []
+        )
+
 
 def _left_out(keys: Sequence[Key]) -> str:
-    files = dict.fromkeys(shown_path(file) if file not in (PRINTED, MESSAGES) else file for file, _ in keys)
-    return f"left out of {listed([*files], MOST_NAMED, 'file')}"
+    return f"left out of {_files([file for file, _ in keys])}"
+
+
+def _files(files: Sequence[str]) -> str:
+    shown = dict.fromkeys(file if file in (PRINTED, MESSAGES) else shown_path(file) for file in files)
+    return listed([*shown], MOST_NAMED, "file")
 
 
 def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str] = ()) -> Asking[ProductComparison]:
@@ -86,13 +108,25 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         return ProductComparison()
     moving = _keys(differing_pairs)
     inquiry.compared_leaves = Leaves(moving)
+    of_logs = frozenset() if inquiry.request.strict else _keys(differing_pairs, in_logs=True)
+
+    def result(keys: frozenset[Key], **more: Any) -> ProductComparison:
+        """Compare these leaves from now on; those of logs only where no other one is left."""
+        counted = (keys - of_logs) or keys
+        inquiry.compared_leaves = Leaves(counted)
+        # Where a leaf differs between the held runs only, these show it.
+        place = _place(differing_pairs, counted) or _place(alike_pairs, counted)
+        logs = tuple(sorted({file for file, _ in keys & of_logs}))
+        return ProductComparison(place, bool(keys) and keys <= of_logs, logs, **more)
+
     names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
+    alike_pairs: list[Apart] = []
     if not names or inquiry.left < len(ROLES):
-        return ProductComparison(_place(differing_pairs, moving))
+        return result(moving)
     plan = _plans(inquiry, pins, names)
     first = held, again, other = yield from inquiry.runs_of(plan)
     if not _is_judged(inquiry, held, first):
-        return ProductComparison(_place(differing_pairs, moving))
+        return result(moving)
     # Ids of runs left alone are unknown: a leaf is an id if it differs only where a watched run quotes its own.
     pairs = product(first, [*usable, *first])
     beside = Leaves(chain(*(inquiry.pool.made.differing_beyond_ids(one, run) for one, run in pairs)))
@@ -100,11 +134,12 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     moving -= ids
     inquiry.compared_leaves = Leaves(moving)
     if not moving:
-        return ProductComparison(ids=tuple(sorted(ids)))
+        return result(moving, ids=tuple(sorted(ids)))
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
     if entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
-        return ProductComparison(_place(differing_pairs, moving))
-    alike_pairs, shown = [(held, again, inquiry.pool.made.differing(held, again))], [held.id, again.id]
+        return result(moving)
+    alike_pairs += [(held, again, inquiry.pool.made.differing(held, again))]
+    shown = [held.id, again.id]
     following = _without(moving, alike_pairs)
     new_in = [
         Leaves(one.key for one in inquiry.pool.made.differing(a, b))
@@ -116,7 +151,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     for batch in batches if following else ():
         further = (yield from inquiry.runs_of(batch)) if inquiry.left >= len(batch) else []
         if not further or not _is_judged(inquiry, held, further):
-            return ProductComparison(_place(differing_pairs, moving))
+            return result(moving)
         for run in further:
             like = other if run.plan.role == other.plan.role else held
             alike_pairs.append((like, run, inquiry.pool.made.differing(like, run)))
@@ -124,11 +159,9 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
         following = _without(moving, alike_pairs)
     first_only = _first_only(inquiry, following, [*usable, held, other])
     following -= first_only
-    differing = _keys(alike_pairs) | first_only
-    inquiry.compared_leaves = Leaves(differing)
-    # Where a leaf differs between the held runs only, these show it.
-    place = _place(differing_pairs, differing) or _place(alike_pairs, differing)
-    return ProductComparison(place, tuple(sorted(following)), tuple(shown), tuple(sorted(ids)))
+    of_logs |= frozenset() if inquiry.request.strict else _keys(alike_pairs, in_logs=True)
+    rest = _keys(alike_pairs) | first_only
+    return result(rest, follows=tuple(sorted(following)), held=tuple(shown), ids=tuple(sorted(ids)))
 
 
 def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:
@@ -155,8 +188,8 @@ def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[
     return [replace(plan, role=role, witness=True) for role, plan in zip(ROLES, wanted, strict=True)]
 
 
-def _keys(found: Sequence[Apart]) -> frozenset[Key]:
-    return frozenset(one.key for _, _, apart in found for one in apart)
+def _keys(found: Sequence[Apart], in_logs: bool = False) -> frozenset[Key]:
+    return frozenset(one.key for _, _, apart in found for one in apart if one.in_log or not in_logs)
 
 
 def _without(keys: frozenset[Key], found: Sequence[Apart]) -> frozenset[Key]:

@@ -26,6 +26,7 @@ from samebits.checking.products import ProductComparison, products_compared
 from samebits.checking.round import RemedyTrial, Round
 from samebits.checking.suspects import Suspect
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
+from samebits.comparison.products import Leaves
 from samebits.factors.catalog import find, in_order
 from samebits.factors.torch_algorithms import REPLACED
 
@@ -39,7 +40,7 @@ class SearchState:
     Attributes:
         error: why nothing can be judged.
         divergent: where the first runs diverge; None where they agree.
-        alike: runs to the end, made where the first runs differ only in what else happened; the last one may differ.
+        alike: runs to the end, where the first runs differ only in what else happened; the last one may differ.
         rounds: the experiments that were made.
         lines: factor → the lines to fix.
         product_comparison: the comparison of what the runs have made.
@@ -69,6 +70,11 @@ class SearchState:
         causes += [] if self.full_pin is None else [self.full_pin.cause]
         causes += [self._cause(suspect, line) for suspect in self.accused for line in self._lines_of(suspect)]
         return sorted(causes, key=lambda cause: not cause.varies_between_runs)
+
+    @property
+    def is_of_a_log(self) -> bool:
+        """Whether the first runs differ in nothing but logs."""
+        return self.product_comparison.is_log and self.product_comparison.at is self.divergent
 
     @property
     def last_trial(self) -> RemedyTrial | None:
@@ -177,13 +183,22 @@ def _same(inquiry: Inquiry, found: SearchState) -> Asking[None]:
     """Compare what runs have made where all that was recorded agrees, and test what one leaves for the next one."""
     found.product_comparison = yield from products_compared(inquiry, inquiry.first)
     found.divergent = found.product_comparison.at
-    if found.divergent is None:
-        found.leftover_result = yield from left_behind(inquiry, inquiry.first)
-        found.divergent = None if found.leftover_result is None else found.leftover_result.divergent
-        if found.leftover_result is None or found.leftover_result.unsteady is None:
+    if found.is_of_a_log:
+        found.alike = tuple(run for run in inquiry.first if run.stopped_after == inquiry.request.last_step)
+    if found.divergent is None or found.is_of_a_log:
+        logged, inquiry.compared_leaves = inquiry.compared_leaves, Leaves(())
+        left = found.leftover_result = yield from left_behind(inquiry, inquiry.first)
+        if left is not None and left.divergent is not None:
+            found.divergent = left.divergent
             return
-        found.divergent, found.leftover_result = found.leftover_result.unsteady, None
-    yield from _explain(inquiry, found.divergent, found)
+        if left is not None and left.unsteady is not None:
+            found.divergent, found.leftover_result = left.unsteady, None
+        else:
+            inquiry.compared_leaves = logged
+    if found.divergent is not None:
+        yield from _explain(inquiry, found.divergent, found)
+    if found.is_of_a_log and not any(cause.confirmed for cause in found.causes):
+        found.rounds.clear()  # what a log says depends on nothing that can be held still
 
 
 def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: SearchState) -> Asking[None]:
@@ -209,7 +224,7 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: SearchState) -> 
             return
         if trial.later is None and not found.product_comparison.follows and found.product_comparison.at is None:
             found.product_comparison = yield from products_compared(inquiry, trial.whole, trial.pins)
-            trial.later = found.product_comparison.at
+            trial.later = None if found.product_comparison.is_log else found.product_comparison.at
         if trial.later is None:
             yield from round_.repeat_remedy()
             alike = [run for run in trial.runs if run not in trial.whole]

@@ -34,7 +34,7 @@ def jobs_given(word: str) -> int | str:
 # The user's command: everything from the first word that is no option of samebits.
 command = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 strict = click.option(
-    "--strict", is_flag=True, help="Count what else happened, too: data, outputs, extra calls, processes."
+    "--strict", is_flag=True, help="Count what else happened, too: data, outputs, extra calls, processes, logs."
 )
 out = click.option(
     "--out",

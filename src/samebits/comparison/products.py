@@ -8,7 +8,7 @@ from base64 import urlsafe_b64decode
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -36,6 +36,7 @@ class Products:
         files: path → its leaves.
         printed: the leaves of its output, `PRINTED`, and of its messages, `MESSAGES`.
         is_cut: the run was ended before its end, so a text may lack its last lines.
+        logs: files that grew while it trained, as a log does; it wrote others, too.
         ids: its process ids, and the first bytes, in hexadecimal, of random data that the operating system gave it.
             Leaves in which each run quotes its own ids count as equal.
     """
@@ -44,6 +45,7 @@ class Products:
     printed: Mapping[str, Content] = field(default_factory=dict)
     is_cut: bool = False
     ids: frozenset[str] = frozenset()
+    logs: frozenset[str] = frozenset()
 
 
 class Leaves:
@@ -90,12 +92,14 @@ class LeafDifference:
         key: its file and its name.
         path: the file in the first run, or in the second where only that has it; empty for what was printed.
         a, b: its value in each run; None where a run lacks it.
+        in_log: its file is a text that grew while a run trained.
     """
 
     key: Key
     path: str
     a: str | None
     b: str | None
+    in_log: bool = False
 
 
 def read_products(
@@ -105,6 +109,7 @@ def read_products(
     said: Rewrite,
     is_cut: bool,
     ids: frozenset[str],
+    logs: frozenset[str] = frozenset(),
 ) -> Products:
     """Read what a run made: its files, by the names that the user knows, and its output; `said` rewrites texts.
 
@@ -120,7 +125,7 @@ def read_products(
                 contents[path] = content_of(actual, said)
     lasting = (line for line in _lines_of(messages) if "\r" not in line.rstrip("\r\n"))
     outputs = {PRINTED: map(as_shown, _lines_of([printed])), MESSAGES: lasting}
-    return Products(contents, {name: text_content(lines, said) for name, lines in outputs.items()}, is_cut, ids)
+    return Products(contents, {name: text_content(lines, said) for name, lines in outputs.items()}, is_cut, ids, logs)
 
 
 def _lines_of(paths: Sequence[Path]) -> Iterator[str]:
@@ -156,14 +161,21 @@ def _apart(a: Products, b: Products) -> list[LeafDifference]:
             differing += _in_content(name, "", printed, b.printed.get(name, {}), is_cut)
     names: dict[tuple[Key, str], LeafDifference] = {}
     for key, left, right in paired(a.files, b.files):
+        in_log = _is_log(a, left) or _is_log(b, right)
         if left and right:
-            names |= {(other.key, other.path): other for other in _other_names(key, left, right)}
-            differing += _in_content(key, left, a.files[left], b.files[right], is_cut)
+            leaves = [*_in_content(key, left, a.files[left], b.files[right], is_cut)]
+            for other in _other_names(key, left, right):
+                # A folder holds what else is in it, too.
+                known = names.get((other.key, other.path))
+                names[other.key, other.path] = replace(other, in_log=in_log and (known is None or known.in_log))
         else:
-            differing.append(
-                LeafDifference((key, ""), left or right, "there" if left else None, "there" if right else None)
-            )
+            leaves = [LeafDifference((key, ""), left or right, "there" if left else None, "there" if right else None)]
+        differing += [replace(leaf, in_log=True) for leaf in leaves] if in_log else leaves
     return [*differing, *names.values()]
+
+
+def _is_log(run: Products, path: str) -> bool:
+    return path in run.logs and all(name.startswith("line ") for name in run.files[path])
 
 
 def _other_names(key: str, left: str, right: str) -> Iterator[LeafDifference]:

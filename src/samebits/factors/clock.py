@@ -12,6 +12,7 @@ from samebits.base.sites import foreign_frame, is_user_file
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.datetimes import report_another_now
+from samebits.factors.lineage import Lineage
 
 SECOND_NS = 1_000_000_000
 # Not long ago, so that what happened before it (files, records, licences) still did.
@@ -77,7 +78,7 @@ class Clock(CallFactor):
 
 class _Clock:
     def __init__(self, context: FactorContext) -> None:
-        self.context = context
+        self.context, self.lineage = context, Lineage.of_process()
         self.time_ns, self.localtime, self.monotonic_ns = time.time_ns, time.localtime, time.monotonic_ns
         self.began, self.pace = time.monotonic_ns(), context.derive_varied("pace") % SECOND_NS
         self.is_logical = context.setting.steady or context.mode == "pinned"
@@ -109,13 +110,16 @@ class _Clock:
     def _pass(self) -> None:
         """Advance the logical clock: by growing ticks if it is pinned, by shrinking ones if it is varied (`steady`).
 
-        Of two things timed, the first is then the quicker one if pinned, the slower one if varied, however often.
+        Of two things timed, the first is then the quicker one if pinned, the slower one if varied, however often. Of
+        two programs that a run starts (trials), any may be the slower one if varied.
         """
         slept, self.thread.slept = getattr(self.thread, "slept", 0), 0
         count = self.thread.count = getattr(self.thread, "count", 0) + 1
         tick = TICK_NS + TICK_NS * (count - 1) // (count + 99)
         if self.context.setting.steady:
-            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + TICK_NS // count)
+            program = self.lineage.program
+            own = self.context.derive_varied("program", *program) % TICK_NS if program else 0
+            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + own + TICK_NS // count)
         elif foreign_frame().f_code.co_filename.startswith("<timeit"):
             tick *= TIMED_TICKS
         self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)

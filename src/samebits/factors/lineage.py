@@ -58,8 +58,12 @@ class Lineage:
     @property
     def path(self) -> Words:
         """The words of this process."""
-        numbers = _numbers()
-        return (*self._path, *((self._program or ()) if numbers else self._program_words()), *numbers)
+        return (*self._path, *self.program, *_numbers())
+
+    @property
+    def program(self) -> Words:
+        """The words of this program; none if it is the first one."""
+        return (self._program or ()) if _numbers() else self._program_words()
 
     def _program_words(self) -> Words:
         if self._program is None:

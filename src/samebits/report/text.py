@@ -178,7 +178,7 @@ def _cause_rows(verdict: CheckVerdict) -> Rows:
         rows += [row for row in _rows_of(cause) if not is_shared or row != confirmation_row(cause)]
     if verdict.unknown is not None:
         return rows + _unknown_rows(verdict, verdict.unknown)
-    return rows or [("cause", "unknown")]
+    return rows or ([("cause", "unknown")] if verdict.kind == "different" else [])
 
 
 def _shown_by(cause: Cause) -> tuple[str, Evidence]:

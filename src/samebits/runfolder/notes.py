@@ -145,6 +145,13 @@ class Wrote(Note, note="wrote"):
 
 
 @dataclass(frozen=True)
+class Logged(Note, note="logged"):
+    """The files that grew while the process trained; it wrote others, too. Paths for the user."""
+
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Reached(Note, note="reached"):
     """The program reached something outside its copy of the working folder, which other runs reach, too.
 

@@ -20,13 +20,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from samebits.agent.handlers import is_of_handler
+from samebits.agent.taps.growth import GrowingFiles
 from samebits.agent.taps.hdf5 import watch_hdf5
 from samebits.agent.taps.keeping import RefusedError, refuse_to_change, refuse_to_look, replace_link_by_copy
 from samebits.agent.taps.outside import OutsideNoted
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
 from samebits.factors.patching import PatchedFunction
-from samebits.runfolder.notes import Carried, Journal, Reached, Wrote
+from samebits.runfolder.notes import Carried, Journal, Logged, Reached, Wrote
 from samebits.workspace.place import Place, is_in
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
@@ -108,6 +109,7 @@ class FilesWatched:
         # Path → the line that wrote there first; and the paths whose whole content this run wrote.
         self._written: dict[str, Site | None] = {}
         self._written_whole, self._noted = set[str](), set[str]()
+        self.growing = GrowingFiles()
         self._outside = OutsideNoted(journal, place)
         self._texts: dict[str, None] = {}
         self._acts = self._all_acts() if place.home else {"open": self._opens_to_write}
@@ -165,6 +167,11 @@ class FilesWatched:
         """Return the files that were written, not digested and are still there, as one would type them."""
         paths = [path for path in self._opened_to_write or () if path not in digested_files and os.path.isfile(path)]
         return [self._as_typed(path) for path in paths]
+
+    def logs(self) -> Logged | None:
+        """Return a note of the files that grew while this process trained; None where none did, or nothing else did."""
+        logs = self.growing.logs()
+        return Logged(tuple(sorted(map(self._place.user_path, logs)))) if logs else None
 
     def _as_typed(self, path: str) -> str:
         folder = self._place.files
@@ -318,6 +325,7 @@ class FilesWatched:
             return
         if is_anew:
             self._written_whole.add(full)
+        self.growing.opened(full, is_anew)
         if full in self._written:
             return
         self._written[full] = user_site()

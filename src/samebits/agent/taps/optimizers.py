@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,10 +14,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from samebits.agent.events import Event, Tell
 from samebits.agent.taps.graphs import Graphs
 from samebits.agent.taps.listening import listen
+from samebits.base.sites import thread_frames
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from torch.utils.hooks import RemovableHandle
 
 _OPTIMIZERS = register_optimizer_step_pre_hook.__code__.co_filename
@@ -54,18 +51,6 @@ def install(stack: ExitStack, tell: Tell, graphs: Graphs) -> None:
     for name in ("__init__", "__setstate__"):
         stack.callback(listen(torch.optim.Optimizer, name, after=made))
     graphs.install(stack, lambda optimizers: tell(Event.REPLAYED, optimizers))
-
-
-def thread_frames() -> dict[int, FrameType]:
-    """Return the innermost frame of every thread by its identifier."""
-    # `_current_frames` holds an interpreter lock, for which a `threading.local` that is collected waits (gh-106883).
-    is_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return sys._current_frames()
-    finally:
-        if is_collecting:
-            gc.enable()
 
 
 def remove_left_over() -> None:
