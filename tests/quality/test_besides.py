@@ -54,8 +54,9 @@ import random
 random.seed(0)
 model = torch.nn.Linear(8, 1)
 with torch.no_grad():
-    for _ in range(10):
+    for _ in range(50):
         model(torch.rand(4, 8))
+        BENCHMARK
 model.load_state_dict({"weight": torch.ones(1, 8), "bias": torch.zeros(1)})
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(STEPS):
@@ -66,13 +67,21 @@ for step in range(STEPS):
     PAUSE
 torch.save(model.state_dict(), "model.pt")
 """
+SLEEP = "__import__('time').sleep(0.02)"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("steps", "pause"), [("30", "pass"), ("400", "__import__('time').sleep(0.02)")])
-def test_an_unseeded_benchmark_before_the_training_changes_nothing(steps: str, pause: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("benchmark", "steps", "pause"),
+    [("pass", "30", "pass"), ("pass", "400", SLEEP), (SLEEP.replace("0.02", "0.1"), "400", SLEEP)],
+    ids=["short", "long", "long benchmark"],
+)
+def test_an_unseeded_benchmark_before_the_training_changes_nothing(
+    benchmark: str, steps: str, pause: str, tmp_path: Path
+) -> None:
     """The weights are loaded after it. Seen, though runs end where they diverge: before anything is trained."""
-    (tmp_path / "train.py").write_text(BENCHMARKED.replace("STEPS", steps).replace("PAUSE", pause))
+    source = BENCHMARKED.replace("BENCHMARK", benchmark).replace("STEPS", steps).replace("PAUSE", pause)
+    (tmp_path / "train.py").write_text(source)
 
     found = answered(tmp_path, "check", "train.py")
 

@@ -219,11 +219,13 @@ def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Ru
     pair = [run for run in inquiry.first if run.id in (divergent.a, divergent.b)]
     if len(pair) < 2 or inquiry.left < len(wanted):
         return ()
-    ended, longer = sorted(pair, key=lambda run: run.steps)
-    if inquiry.pool.has_trained(longer) and not inquiry.pool.has_trained(ended):
-        # They diverge in what came before the training, and one was ended there.
-        again = stopping_after(replace(ended.plan, follow=None, along=None), longer.steps - 1)
-        pair = [longer, *(yield from inquiry.runs_of([again]))]
+    ended = [run for run in pair if run.stopped_after is not None and not inquiry.pool.has_trained(run)]
+    if ended:
+        # They diverge in what came before the training, and were ended there: both, or one of them.
+        trained = [run for run in pair if run not in ended]
+        last = trained[0].steps - 1 if trained else inquiry.request.last_step
+        again = [stopping_after(replace(run.plan, follow=None, along=None, look_seconds=None), last) for run in ended]
+        pair = [*trained, *(yield from inquiry.runs_of(again))]
     if compare(*pair) is not None:
         return ()
     for batch in inquiry.batches(wanted):
