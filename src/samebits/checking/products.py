@@ -51,7 +51,7 @@ class ProductComparison:
     Attributes:
         at: two runs that made different things, and the first of these; None where nothing is left that differs.
         is_log: nothing but logs is left that differs.
-        logs: the logs that differ.
+        logs: the leaves of logs that differ.
         follows: leaves that follow the clock or the process.
         held: the runs with these two held still that have shown it, by their agreement.
         ids: leaves in which each run quotes an id that only it was handed out.
@@ -59,7 +59,7 @@ class ProductComparison:
 
     at: DivergentRuns | None = None
     is_log: bool = False
-    logs: tuple[str, ...] = ()
+    logs: tuple[Key, ...] = ()
     follows: tuple[Key, ...] = ()
     held: tuple[int, ...] = ()
     ids: tuple[Key, ...] = ()
@@ -82,10 +82,9 @@ class ProductComparison:
     @property
     def log_words(self) -> list[str]:
         """The logs that differ and do not count, as a clause."""
-        grow = "grows" if len(self.logs) == 1 else "grow"
-        return (
-            [f"{_files(self.logs)} {grow} while it trains, as a log does: only --strict counts it"] if self.logs else []
-        )
+        files = sorted({file for file, _ in self.logs})
+        grow = "grows" if len(files) == 1 else "grow"
+        return [f"{_files(files)} {grow} while it trains, as a log does: only --strict counts it"] if files else []
 
 
 def _left_out(keys: Sequence[Key]) -> str:
@@ -111,13 +110,12 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     of_logs = frozenset() if inquiry.request.strict else _keys(differing_pairs, in_logs=True)
 
     def result(keys: frozenset[Key], **more: Any) -> ProductComparison:
-        """Compare these leaves from now on; those of logs only where no other one is left."""
-        counted = (keys - of_logs) or keys
+        """Compare these leaves from now on, but for those of logs."""
+        counted = keys - of_logs
         inquiry.compared_leaves = Leaves(counted)
         # Where a leaf differs between the held runs only, these show it.
-        place = _place(differing_pairs, counted) or _place(alike_pairs, counted)
-        logs = tuple(sorted({file for file, _ in keys & of_logs}))
-        return ProductComparison(place, bool(keys) and keys <= of_logs, logs, **more)
+        place = _place(differing_pairs, counted or keys) or _place(alike_pairs, counted or keys)
+        return ProductComparison(place, bool(keys) and not counted, tuple(sorted(keys & of_logs)), **more)
 
     names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
     alike_pairs: list[Apart] = []

@@ -186,15 +186,14 @@ def _same(inquiry: Inquiry, found: SearchState) -> Asking[None]:
     if found.is_of_a_log:
         found.alike = tuple(run for run in inquiry.first if run.stopped_after == inquiry.request.last_step)
     if found.divergent is None or found.is_of_a_log:
-        logged, inquiry.compared_leaves = inquiry.compared_leaves, Leaves(())
         left = found.leftover_result = yield from left_behind(inquiry, inquiry.first)
         if left is not None and left.divergent is not None:
             found.divergent = left.divergent
             return
         if left is not None and left.unsteady is not None:
             found.divergent, found.leftover_result = left.unsteady, None
-        else:
-            inquiry.compared_leaves = logged
+    if found.is_of_a_log:
+        inquiry.compared_leaves = Leaves(found.product_comparison.logs)
     if found.divergent is not None:
         yield from _explain(inquiry, found.divergent, found)
     if found.is_of_a_log and not any(cause.confirmed for cause in found.causes):
