@@ -22,7 +22,7 @@ from samebits.checking.leftovers import LeftBehind, first_run_effect, left_behin
 from samebits.checking.lines import GuiltyLine, guilty_lines, unsearched_line
 from samebits.checking.plan import moving_factors
 from samebits.checking.pool import BudgetSpentError
-from samebits.checking.products import ProductComparison, products_compared
+from samebits.checking.products import WHEN, ProductComparison, products_compared
 from samebits.checking.round import RemedyTrial, Round
 from samebits.checking.suspects import Suspect
 from samebits.checking.verdict import Cause, DivergentRuns, Remedy, Run, Unknown
@@ -204,8 +204,10 @@ def _explain(inquiry: Inquiry, divergent: DivergentRuns, found: SearchState) -> 
     """Find causes and remedies in turn, until a remedy holds to the end or no suspect is left."""
     at, round_ = divergent, None
     while True:
-        # Runs treated alike accuse the factors that were free in them; a varied run first accuses the varied ones.
-        suspects = [*at.varied, *(name for name in moving_factors() if name not in at.varied)]
+        # Runs treated alike accuse the factors that were free in them; a varied run first accuses the varied ones. What
+        # only decides when things happen is held: it changes no verdict on a log.
+        idle = WHEN if found.is_of_a_log else ()
+        suspects = [name for name in dict.fromkeys([*at.varied, *moving_factors()]) if name not in idle]
         round_ = Round(inquiry, at, suspects, round_)
         found.rounds.append(round_)
         yield from round_.begin()

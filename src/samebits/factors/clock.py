@@ -110,16 +110,13 @@ class _Clock:
     def _pass(self) -> None:
         """Advance the logical clock: by growing ticks if it is pinned, by shrinking ones if it is varied (`steady`).
 
-        Of two things timed, the first is then the quicker one if pinned, the slower one if varied, however often. Of
-        two programs that a run starts (trials), any may be the slower one if varied.
+        Of two things timed, the first is then the quicker one if pinned, the slower one if varied, however often.
         """
         slept, self.thread.slept = getattr(self.thread, "slept", 0), 0
         count = self.thread.count = getattr(self.thread, "count", 0) + 1
         tick = TICK_NS + TICK_NS * (count - 1) // (count + 99)
         if self.context.setting.steady:
-            program = self.lineage.program
-            own = self.context.derive_varied("program", *program) % TICK_NS if program else 0
-            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + own + TICK_NS // count)
+            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + self._own(TICK_NS) + TICK_NS // count)
         elif foreign_frame().f_code.co_filename.startswith("<timeit"):
             tick *= TIMED_TICKS
         self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)
@@ -139,7 +136,14 @@ class _Clock:
         whether the released line reads the start of the wait or the time since.
         """
         times = self.thread.behind = getattr(self.thread, "behind", -1) + 1
-        return int(max(self.shift >> times, LEAST_BEHIND_NS))
+        behind = int(max(self.shift >> times, LEAST_BEHIND_NS))
+        return behind + self._own(behind)
+
+    def _own(self, nanoseconds: int) -> int:
+        """Return a share of a time: of the programs that a run starts (trials), any may then be the slower one."""
+        program = self.lineage.program
+        share = self.context.derive_varied("program", *program) % SECOND_NS if program else 0
+        return nanoseconds * share // SECOND_NS
 
     def now(self, what: str) -> int:
         """Return `reading`, or the real time of day where that is None."""
