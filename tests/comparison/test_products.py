@@ -210,3 +210,20 @@ def test_a_bar_on_standard_error_is_no_message(tmp_path: Path) -> None:
     found = read_products({}, tmp_path / "none", [tmp_path / "messages.log"], str, False, frozenset())
 
     assert [*found.printed[MESSAGES].values()] == ["INFO acc 0.91", "last"]
+
+
+def test_a_leaf_of_a_log_is_told_apart() -> None:
+    """Of a text that grew in either run, whatever its name; not of other content, nor a name of a folder with more."""
+    a = {"/p/10-31/log": lines("x 1"), "/p/10-31/last": lines("y"), "/q/a.log": lines("z"), "/q/t": {"weight": "1"}}
+    b = {"/p/10-32/log": lines("x 2"), "/p/10-32/last": lines("y"), "/q/b.log": lines("w"), "/q/t": {"weight": "2"}}
+    one = Products(a, logs=frozenset({"/p/10-31/log", "/q/t"}))
+    other = Products(b, logs=frozenset({"/q/b.log"}))
+
+    found = {leaf.key: leaf.in_log for leaf in differing_leaves(one, other)}
+    assert found == {
+        ("/p/*/log", "line 1, word 2"): True,
+        ("/p/*", FOLDER_NAME): False,
+        ("/q/*.log", "line 1"): True,
+        ("/q/*.log", NAME): True,
+        ("/q/t", "weight"): False,
+    }

@@ -19,6 +19,7 @@ import pytest
 
 import samebits
 from samebits.factors import clock
+from samebits.factors.lineage import Lineage
 from tests.factors.contexts import here, lines, treated, watched
 
 # Not by names of their own here: that is just what pin() warns about.
@@ -67,6 +68,31 @@ def test_a_choice_by_stopwatch_is_held_and_flipped() -> None:
         ("time.perf_counter", start + 2),
         ("timeit.timeit", own),
     ]
+
+
+@pytest.mark.parametrize("released", [(), ((__file__, timed.__code__.co_firstlineno + 3),)], ids=["whole", "line"])
+def test_any_of_two_programs_may_be_the_slower_one(
+    released: tuple[tuple[str, int], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials that a run starts, each a program of its own; the same one in every run. Pinned, all are as quick."""
+    times: list[list[float]] = []
+    for pinned in (True, False, False):
+        times.append([])
+        for program in (("first", 0), ("second", 0), ()):
+            monkeypatch.setattr(Lineage, "program", program)
+            way: dict[str, Any] = {"mode": "pinned"}
+            if not pinned:
+                way = (
+                    {"variant": 2, "released": released}
+                    if released
+                    else {"mode": "varied", "variant": 2, "steady": True}
+                )
+            with treated("clock", **way):
+                times[-1].append(timed(list))
+
+    assert len({*times[0]}) == 1
+    assert len({*times[1]}) == 3
+    assert times[1] == times[2]
 
 
 def test_what_is_repeated_until_it_took_long_enough_ends() -> None:
