@@ -253,6 +253,9 @@ def _training(pool: RunPool, found: SearchState) -> tuple[tuple[int, ...], Diver
     divergent += [one.divergent for one in (found.leftover_result, found.unknown) if one is not None]
     pairs = [(_run(pool, one.a), _run(pool, one.b)) for one in divergent if one is not None]
     pairs += [(found.alike[0], run) for run in found.alike[1:]]
+    if any(map(pool.has_trained, found.alike)):
+        # Two runs that were ended before they trained say nothing about that.
+        pairs = [pair for pair in pairs if any(run.stopped_after is None or pool.has_trained(run) for run in pair)]
     place = next((place for pair in pairs if (place := pool.compare_trained(*pair)) is not None), None)
     # A log is no part of that, unless a cause decides more than when things happen.
     if made.at is not None and place is None and not {one.factor for one in found.causes if one.confirmed} <= {*WHEN}:
