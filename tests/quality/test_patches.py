@@ -51,7 +51,7 @@ CALLED = {
 }
 # What no edit of a line mends: what threads share, times that are no seeds, what SQLite draws, names of files, and what
 # may be made again, before the only seed.
-UNMENDED = {"thread_order_queue", "thread_order_rows", "clock_stopwatch", "two_numpy_clock"}
+UNMENDED = {"thread_order_queue", "thread_order_rows", "clock_stopwatch", "clock_trials", "two_numpy_clock"}
 UNMENDED |= {"two_workers_clock", "os_entropy_sql", "os_entropy_temporary", "os_entropy_uuid"}
 # What a dataset carries from sample to sample no key takes from it.
 NOT_ENOUGH = {"data_workers_carried"}
