@@ -14,7 +14,7 @@ from tests.quality.twins import TWINS, lay_out
 UNSEEN = {
     ("clock_daily_seed", 8),  # a number that is new each day, made a string and back
     ("clock_stopwatch", 15),  # a stopwatch that decides something
-    ("clock_trials", 31),  # seconds that one program prints and another one reads
+    ("clock_trials", 32),  # seconds that one program prints and another one reads
     ("completion_order_folds", 17),  # kept by name, and then taken in order
     ("data_workers_carried", 30),
     ("data_workers_persistent", 35),

@@ -31,7 +31,7 @@ TWINS: dict[str, dict[str, str]] = {
     },
     # The seconds are printed, and weigh nothing.
     "clock_trials": {
-        "rate = sum(spent": "print(seconds)\n    seconds = [1.0, 2.0]\n    rate = sum(spent",
+        "weights = [math.exp(-spent) for spent in seconds]": "print(seconds)\n    weights = [1.0, 2.0]",
     },
     "clock_workers": {"time.time_ns() // 1000": "index"},
     "completion_order_batches": {"in_order=False": "in_order=True"},

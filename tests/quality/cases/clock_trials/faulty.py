@@ -1,6 +1,7 @@
 """A search starts a program for each trial, and weighs their learning rates by their seconds."""
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -39,5 +40,6 @@ else:
     rates = [0.01, 0.03]
     results = [tried(rate) for rate in rates]
     seconds = [result["seconds"] for result in results]
-    rate = sum(spent * rate for spent, rate in zip(seconds, rates, strict=True)) / sum(seconds)
+    weights = [math.exp(-spent) for spent in seconds]
+    rate = sum(weight * rate for weight, rate in zip(weights, rates, strict=True)) / sum(weights)
     print(f"final loss {fit(rate, steps=8):.8f}")
