@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import plan as plans
-from samebits.checking.inquiry import Asking, Inquiry
+from samebits.checking.inquiry import LONG_RATIO, Asking, Inquiry
 from samebits.checking.plan import following, stopping_after
 from samebits.checking.unjudgeable import why_unjudgeable
 from samebits.checking.verdict import DivergentRuns, Run
@@ -221,9 +221,10 @@ def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Ru
         return ()
     ended = [run for run in pair if run.stopped_after is not None and not inquiry.pool.has_trained(run)]
     if ended:
-        # They diverge in what came before the training, and were ended there: both, or one of them.
+        # They diverge in what came before the training, and were ended there: one of them, or both. It may begin at any
+        # time, or never, so nobody waits for it much longer than the longest run so far.
         trained = [run for run in pair if run not in ended]
-        last = trained[0].steps - 1 if trained else inquiry.request.last_step
+        last = trained[0].steps - 1 if trained else LONG_RATIO * max(run.steps for run in inquiry.first)
         again = [stopping_after(replace(run.plan, follow=None, along=None, look_seconds=None), last) for run in ended]
         pair = [*trained, *(yield from inquiry.runs_of(again))]
     if compare(*pair) is not None:

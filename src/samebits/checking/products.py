@@ -14,7 +14,7 @@ Leaves that follow the clock or the process are left out, and reported; no other
 other, to be explained by experiment; where that fails, the verdict stays undecided.
 
 A text that grows while it trains, beside other files that the script makes, is a log: it tells when things happened,
-as prints do. It counts only where all else that was made agrees, and where it follows something other than that.
+as prints do. A log that differs does not count, unless a cause is found for it that decides more than that.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class ProductComparison:
     def log_words(self) -> list[str]:
         """The logs that differ and do not count, as a clause."""
         files = sorted({file for file, _ in self.logs})
-        grow = "grows" if len(files) == 1 else "grow"
-        return [f"{_files(files)} {grow} while it trains, as a log does: only --strict counts it"] if files else []
+        grow = "grows while it trains, as a log does" if len(files) == 1 else "grow while it trains, as logs do"
+        return [f"{_files(files)} {grow}: only --strict counts that"] if files else []
 
 
 def _left_out(keys: Sequence[Key]) -> str:
