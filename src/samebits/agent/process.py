@@ -46,6 +46,9 @@ from samebits.runfolder.spec import RunSpec, read_spec
 from samebits.workspace.place import Place, read_place
 
 OLDEST_TORCH = (2, 6)
+# OpenMP reads this when torch loads it, in either case of letters (OpenMP 5.2, 21.3): the capitals tell ours from the
+# user's own.
+WAIT_POLICY, IDLE = "OMP_WAIT_POLICY", "PASSIVE"
 # Methods in which a mapping looks up one key; going through all of its keys is no such look-up.
 _ASKING = ("get", "getenv", "__contains__", "setdefault")
 _SUBSCRIPTS = ("BINARY_SUBSCR", "BINARY_OP")
@@ -58,6 +61,8 @@ def start(plan_path: str) -> None:
     place = read_place(journal.folder) or Place("", "")
     if place.copy:
         _move_into(place)
+    if plan.shares_cores:
+        _wait_idly()
     journal.note(Started(sys.executable, tuple(sys.orig_argv), os.getpid(), stack_of()))
     Lineage.of_process().enter_run(journal.folder / "programs", (place.files, place.root, place.temporary))
     path = rank_path() if plan.per_rank else ()
@@ -83,6 +88,16 @@ def start(plan_path: str) -> None:
     agent = _Agent(plan, journal, treatment, files)
     atexit.register(agent.safely(agent.at_end))
     when_loaded("torch", agent.safely(agent.meet_torch))
+
+
+def _wait_idly() -> None:
+    """Let threads that wait for one another sleep: while they spin, the runs made at the same time get nothing done.
+
+    The program does not see the variable that says so; one that the user has set stays.
+    """
+    if os.environ.get(WAIT_POLICY, IDLE) == IDLE:
+        os.environ.pop(WAIT_POLICY, None)  # a process that started this one has handed it on
+        os.putenv(WAIT_POLICY, IDLE)
 
 
 def _move_into(place: Place) -> None:

@@ -157,9 +157,6 @@ class Inquiry:
             # A treatment already known to break the script may have broken this run, too.
             if not run.succeeded:
                 run = yield from self._without_the_known(run)
-            # A run that its time limit ended has not failed by itself: the machine may have been busy.
-            if run.timed_out and not self._stalling(run):
-                (run,) = yield [run.plan]
             while not run.succeeded and (self._treated(run.plan) or run.plan.witness):
                 # Where a pin made an operation raise, the run itself says so: no search is needed.
                 raising = [name for name in self._treated(run.plan) if find(name).may_raise and run.facts.refusal]

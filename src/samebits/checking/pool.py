@@ -22,6 +22,7 @@ from samebits.checking.verdict import Run
 from samebits.comparison.locate import Divergence, first_divergence
 from samebits.comparison.products import Products
 from samebits.comparison.streams import streams_of, trained_in
+from samebits.factors.catalog import find
 from samebits.launch.command import Command
 from samebits.launch.machine import RunCapacity
 from samebits.launch.process import Outcome, run_in
@@ -126,7 +127,7 @@ class RunPool:
             while len(done) < len(jobs):
                 batch = jobs[len(done) : len(done) + self.room]
                 if len(batch) == 1:
-                    done.append(self._keep(self._run_one(*batch[0], command)))
+                    done.append(self._keep(self._run_alone(*batch[0], command)))
                 else:
                     done += self._run_side_by_side(batch, command)
         except KeyboardInterrupt as interrupt:
@@ -175,24 +176,39 @@ class RunPool:
         for roots in self.home.glob(f"*/*{ROOTS}"):
             remove(roots)
 
+    def _run_alone(self, number: int, plan: RunSpec, command: Command | None) -> Run:
+        """Make a run; once more where its time limit ended it, and no treatment can do that: the machine was busy."""
+        run = self._run_one(number, plan, command)
+        may_stall = any(find(name).may_stall for name in (*plan.named("pinned"), *plan.named("varied")))
+        if not self.runs or not run.timed_out or may_stall or plan.resume is not None:
+            return run
+        remove(run.path)
+        return self._run_one(number, plan, command)
+
     def _run_side_by_side(self, jobs: Sequence[tuple[int, RunSpec]], command: Command | None) -> list[Run]:
-        """Make runs side by side; where they met outside their copies, or memory was short, repeat them one by one."""
+        """Make runs side by side; where they met outside their copies, or memory was short, repeat them one by one.
+
+        Also one that its time limit ended: company may have slowed it down.
+        """
         apart = self._seconds_between_starts([plan for _, plan in jobs])
         with ThreadPoolExecutor(len(jobs)) as threads:
             running: list[Future[Run]] = []
-            for job in jobs:
+            for number, plan in jobs:
                 wait(running[-1:], apart)
-                running.append(threads.submit(self._run_one, *job, command))
+                running.append(threads.submit(self._run_one, number, replace(plan, shares_cores=True), command))
         trouble = next(filter(None, (future.exception() for future in running)), None)
         made = [future.result() for future in running if future.exception() is None]
-        if trouble is None and any(run.facts.reached or _is_out_of_memory(run) for run in made):
-            self._fitting.go_alone()
-            for at, job in enumerate(jobs):
+        have_met = any(run.facts.reached or _is_out_of_memory(run) for run in made)
+        shared = next((note.what for run in made for note in run.facts.reached), "")
+        for at, job in enumerate(jobs if trouble is None else ()):
+            if have_met or made[at].timed_out:
                 remove(self.path_of(*job))
-                made[at] = self._run_one(*job, command)
-            shared = next((note.what for run in made for note in run.facts.reached), "")
-            why = f"it shares {shared} with a run made at the same time" if shared else "memory was short"
-            self.remarks += [f"run {number} was repeated alone: {why}" for number, _ in jobs]
+                made[at], limit = self._run_one(*job, command), made[at].limit_seconds
+                why = f"it shares {shared} with a run made at the same time" if shared else "memory was short"
+                if have_met or not made[at].timed_out:
+                    self._fitting.go_alone()
+                    why = why if have_met else f"beside another one it took more than {limit:g} s, its time limit"
+                    self.remarks.append(f"run {job[0]} was repeated alone: {why}")
         runs = [self._keep(run) for run in made]
         if trouble is not None:
             raise trouble

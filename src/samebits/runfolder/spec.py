@@ -124,6 +124,7 @@ class RunSpec:
         brought: of the files that a run has left, those to begin with, as in the user's own folder; empty for all.
         keeps: keep the files that this run leaves for later runs.
         as_run: start the command under the same conditions as `samebits run` does.
+        shares_cores: other runs are made at the same time: threads that wait leave their core to them.
     """
 
     role: str = "run"
@@ -147,6 +148,7 @@ class RunSpec:
     brought: tuple[str, ...] = ()
     keeps: bool = False
     as_run: bool = False
+    shares_cores: bool = field(default=False, compare=False)
 
     def named(self, mode: str) -> list[str]:
         """Return the names of the factors whose treatment is `mode`, in catalogue order."""
