@@ -180,10 +180,14 @@ class RunPool:
         """Make a run; once more where its time limit ended it, and no treatment can do that: the machine was busy."""
         run = self._run_one(number, plan, command)
         may_stall = any(find(name).may_stall for name in (*plan.named("pinned"), *plan.named("varied")))
-        if not self.runs or not run.timed_out or may_stall or plan.resume is not None:
-            return run
+        is_final = not (self.runs and run.timed_out) or may_stall or plan.resume is not None
+        return run if is_final else self._repeated(run, command, f"it {run.ending}")
+
+    def _repeated(self, run: Run, command: Command | None, why: str) -> Run:
+        """Make a run again, alone."""
         remove(run.path)
-        return self._run_one(number, plan, command)
+        self.remarks.append(f"run {run.id} was repeated alone: {why}")
+        return self._run_one(run.id, replace(run.plan, shares_cores=False), command)
 
     def _run_side_by_side(self, jobs: Sequence[tuple[int, RunSpec]], command: Command | None) -> list[Run]:
         """Make runs side by side; where they met outside their copies, or memory was short, repeat them one by one.
@@ -200,15 +204,12 @@ class RunPool:
         made = [future.result() for future in running if future.exception() is None]
         have_met = any(run.facts.reached or _is_out_of_memory(run) for run in made)
         shared = next((note.what for run in made for note in run.facts.reached), "")
-        for at, job in enumerate(jobs if trouble is None else ()):
-            if have_met or made[at].timed_out:
-                remove(self.path_of(*job))
-                made[at], limit = self._run_one(*job, command), made[at].limit_seconds
-                why = f"it shares {shared} with a run made at the same time" if shared else "memory was short"
+        why = f"it shares {shared} with a run made at the same time" if shared else "memory was short" * have_met
+        for at, run in enumerate(made if trouble is None else ()):
+            if have_met or run.timed_out:
+                made[at] = self._repeated(run, command, why or f"it {run.ending}")
                 if have_met or not made[at].timed_out:
                     self._fitting.go_alone()
-                    why = why if have_met else f"beside another one it took more than {limit:g} s, its time limit"
-                    self.remarks.append(f"run {job[0]} was repeated alone: {why}")
         runs = [self._keep(run) for run in made]
         if trouble is not None:
             raise trouble
