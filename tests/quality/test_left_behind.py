@@ -222,6 +222,28 @@ def test_a_folder_that_only_a_pin_names_alike_accuses_nobody(steps: int, loaded:
     assert any("begin the next one in a folder without it" in note for note in answer["notes"])
 
 
+PARTS = """import tempfile
+torch.manual_seed(0)
+if not os.path.isdir("parts"):
+    os.makedirs("parts")
+    for part in range(9):
+        with tempfile.NamedTemporaryFile("w", dir="parts", delete=False) as file:
+            file.write(str(part))
+parts = [int(Path("parts", name).read_text()) for name in sorted(os.listdir("parts"))]
+scale = sum(part * 10.0**-at for at, part in enumerate(parts))"""
+
+
+@pytest.mark.slow
+def test_files_named_anew_that_a_next_run_finds_accuse_nobody(tmp_path: Path) -> None:
+    """Their order is another one in each fresh folder, and the one that they had for whoever finds them."""
+    source = LONG.format(before=PARTS, after="").replace("range(250)", "range(30)")
+    (tmp_path / "train.py").write_text(source, encoding="utf-8")
+    answer = check(tmp_path, "train.py")
+
+    assert [(cause["factor"], cause["confirmed"]) for cause in answer["causes"]] == [("os-entropy", True)], answer
+    assert answer["remedy"]["verified"]
+
+
 PREPARING = """
 import os, sys, time
 import torch

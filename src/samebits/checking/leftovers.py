@@ -103,13 +103,11 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
     )  # fmt: skip
     spec = stopping_after(spec, max(note.step for note in carried) + STEPS)
     (after,) = yield [spec]
-    if inquiry.compare(kept, after) is not None and inquiry.pool.workspace.names is None:
-        # Of what these pinned runs leave, only what a run without the pins leaves, too, can be met by anybody.
-        yield [inquiry.request.base("control to the end")]
+    unnamed = (yield from _unnamed(inquiry, carried)) if inquiry.compare(kept, after) is not None else []
+    if unnamed:
+        inquiry.pool.workspace.remove_left([one.path for one in unnamed])
         (after,) = yield [spec]
-    others = [run for run in base if run is not kept]
-    names, asked = inquiry.pool.workspace.names, {note.path for note in after.facts.carried}
-    unnamed = [one for one in carried if names is not None and os.path.relpath(one.path, inquiry.folder) not in names]
+    asked, others = {note.path for note in after.facts.carried}, [run for run in base if run is not kept]
     named_alike = [one for one in unnamed if one.path in asked]
     place = inquiry.compare(kept, after)
     if place is None:
@@ -140,6 +138,15 @@ def left_behind(inquiry: Inquiry, base: Sequence[Run]) -> Asking[LeftBehind | No
         result.chance = chance_changed(FACTOR, draws, {released: released})
     result.guilty = [_read(group, after) for group in (yield from _lines(inquiry, kept, after, carried))]
     return result
+
+
+def _unnamed(inquiry: Inquiry, carried: Sequence[Carried]) -> Asking[list[Carried]]:
+    """Return what was asked for under a name that only pins make alike, so that nobody's next run meets it."""
+    workspace = inquiry.pool.workspace
+    if workspace.names is None:
+        yield [inquiry.request.base("control to the end")]
+    names = workspace.names
+    return [one for one in carried if names is not None and os.path.relpath(one.path, inquiry.folder) not in names]
 
 
 def _read(own: list[Carried], after: Run) -> list[Carried]:

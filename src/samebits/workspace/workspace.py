@@ -72,7 +72,7 @@ class Workspace:
         store: the folder with the copies.
         survey: what a copy contains.
         left_by: number of the run whose copy was kept; None where none was.
-        names: paths that whole runs without our pins left, None before there is one: only these are kept of any run.
+        names: paths that whole runs without our pins left; None before there is one.
         prepared: files that the first run has prepared and that copies begin with, as paths in the user's folder.
     """
 
@@ -283,17 +283,15 @@ class Workspace:
         # As hard links: the run folder keeps these files, too.
         shutil.copytree(place.own_files, files, symlinks=True, copy_function=os.link)
         self.left_by = number
-        self._remove_unnamed()
 
     def note_names(self, place: Place) -> None:
-        """Note what a whole run without our pins has left: nobody's next run meets a path that only a pin names so."""
+        """Note the names of what a whole run without our pins has left."""
         self.names = frozenset(_paths_below(place.copy)).union(self.names or ())
-        self._remove_unnamed()
 
-    def _remove_unnamed(self) -> None:
-        if self.names is not None:
-            for path in _paths_below(self._tree(LEFT)) - self.names:
-                remove(os.path.join(self._tree(LEFT), path))
+    def remove_left(self, paths: Collection[str]) -> None:
+        """Remove some of the files that are kept for later runs."""
+        for path in paths:
+            remove(self._tree(LEFT) + path[len(self.folder) :])
 
     def prepare(self, place: Place, made: Collection[str]) -> None:
         """Let later runs begin with these files, as this run has left them, in addition to those of the folder."""
