@@ -46,7 +46,7 @@ from samebits.runfolder.spec import RunSpec, read_spec
 from samebits.workspace.place import Place, read_place
 
 OLDEST_TORCH = (2, 6)
-# OpenMP reads this when torch loads it, in either case of letters (OpenMP 5.2, 21.3): the capitals tell ours from the
+# OpenMP reads this when torch loads it; the case of letters does not matter there, and the capitals tell ours from the
 # user's own.
 WAIT_POLICY, IDLE = "OMP_WAIT_POLICY", "PASSIVE"
 # Methods in which a mapping looks up one key; going through all of its keys is no such look-up.

@@ -178,7 +178,7 @@ class RunPool:
 
     def _run_alone(self, number: int, plan: RunSpec, command: Command | None) -> Run:
         """Make a run; once more where its time limit ended it, and no treatment can do that: the machine was busy."""
-        run = self._run_one(number, plan, command)
+        run = self._run_one(number, replace(plan, shares_cores=False), command)
         may_stall = any(find(name).may_stall for name in (*plan.named("pinned"), *plan.named("varied")))
         is_final = not (self.runs and run.timed_out) or may_stall or plan.resume is not None
         return run if is_final else self._repeated(run, command, f"it {run.ending}")

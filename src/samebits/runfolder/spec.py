@@ -148,7 +148,7 @@ class RunSpec:
     brought: tuple[str, ...] = ()
     keeps: bool = False
     as_run: bool = False
-    shares_cores: bool = field(default=False, compare=False)
+    shares_cores: bool = False
 
     def named(self, mode: str) -> list[str]:
         """Return the names of the factors whose treatment is `mode`, in catalogue order."""
