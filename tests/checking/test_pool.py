@@ -1,12 +1,14 @@
 """Runs side by side and alone: what slows a run down, and is no property of the script, is not held against it."""
 
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from samebits.checking.plan import CheckRequest
-from samebits.checking.pool import RunPool
+from samebits.checking.pool import APART_SECONDS, RunPool, Watch
 from samebits.factors.context import Setting
 from samebits.launch.command import parse_command
 from samebits.launch.process import Outcome
@@ -35,10 +37,10 @@ torch.save(model.state_dict(), "model.pt")
 """
 
 
-def pool_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> RunPool:
+def pool_of(folder: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch | None = None, **options: Any) -> RunPool:
     monkeypatch.chdir(folder)
     (folder / "home").mkdir()
-    return RunPool(CheckRequest(parse_command(["train.py"]), **options), folder / "home")
+    return RunPool(CheckRequest(parse_command(["train.py"]), **options), folder / "home", watch)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +107,22 @@ def test_a_run_that_took_too_long_alone_is_made_once_more(
     assert second.timed_out is not is_repeated
     assert len(ended) == 2 + is_repeated
     assert len(pool.remarks) == is_repeated
+
+
+@pytest.mark.parametrize(("earlier", "at_once"), [("clock", True), ("hash-seed", False)])
+def test_runs_begin_apart_where_nothing_else_tells_their_moment(
+    earlier: str, at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs that are compared with an earlier one, too, begin at once: one after the other takes twice as long."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    began: dict[int, float] = {}
+
+    def noted(number: int, *_: object) -> None:
+        began.setdefault(number, time.monotonic())
+
+    with closing(pool_of(tmp_path, monkeypatch, noted, jobs=2)) as pool:
+        pool.run(RunSpec("pinned", {earlier: Setting("pinned")}))
+        first, second = pool.run_all([RunSpec("remedy", {"clock": Setting("pinned")})] * 2)
+
+    apart = began[second.id] - began[first.id]
+    assert apart < 1 if at_once else apart >= min(first.wall_seconds, APART_SECONDS)

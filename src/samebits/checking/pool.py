@@ -216,8 +216,14 @@ class RunPool:
         return runs
 
     def _seconds_between_starts(self, plans: Sequence[RunSpec]) -> float:
-        """Return the seconds between the starts of runs that would agree in what depends on the moment of the start."""
+        """Return the seconds between the starts of runs that would agree in what depends on the moment of the start.
+
+        None are needed where each is compared with an earlier run, too, one that went to the end with as many pins.
+        """
+        whole = [{*run.plan.named("pinned")} for run in self.runs if run.succeeded and run.stopped_after is None]
         if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
+            return 0.0
+        if all(any(pins.issuperset(plan.named("pinned")) for pins in whole) for plan in plans):
             return 0.0
         longest = max((run.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)
