@@ -274,7 +274,8 @@ class Simulation:
             if find(effect.factor).found_statically and effect.line:
                 found = Entry("sorts", Site(SCRIPT, effect.line))
                 read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
-        facts = Facts(used=self.script.used, read_lines=read_lines, carried=self._carried())
+        hidden = frozenset(one.factor for one in self.script.effects if not one.line and find(one.factor).has_sites)
+        facts = Facts(used=self.script.used, read_lines=read_lines, carried=self._carried(), in_libraries=hidden)
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
     def _carried(self) -> tuple[Carried, ...]:

@@ -93,7 +93,7 @@ def test_of_an_unknown_cause_what_reading_finds_is_told(tmp_path: Path) -> None:
 
     assert (verdict["verdict"], verdict["causes"]) == ("different", [])
     assert verdict["unknown"]["read"] == [
-        "train.py:11, which leaves what divide() unwritten wherever its `where` is False (SB408)"
+        "train.py:11, which leaves the result of divide() unwritten wherever its `where` is False (SB408)"
     ]
 
 

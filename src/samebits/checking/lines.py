@@ -45,8 +45,6 @@ def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
         return unsearched_line(entries)
     if find(suspect.name).fixed_once:
         return (yield from search.first_of_each_script(entries))
-    if not (yield from search.matter(entries)):
-        return [GuiltyLine(None, tuple(entries))]
     return (yield from search.among(entries))
 
 
@@ -68,46 +66,55 @@ class _LineSearch:
 
     def _first_of(self, entries: Sequence[Entry]) -> Asking[GuiltyLine]:
         """Return the first line that matters: changing all lines up to it makes runs diverge, without it they agree."""
-        low, high = 0, len(entries)
-        if not (yield from self.matter(entries)):
+        # Most often the first line of all matters.
+        if len(entries) > 1 and (yield from self._diverge(entries[:1])):
+            return GuiltyLine(entries[0], tuple(entries[1:]))
+        if not (yield from self._matter(entries)):
             return GuiltyLine(None, tuple(entries))
+        low, high = min(1, len(entries) - 1), len(entries)
         while high - low > 1:
-            # Most often the first line of all matters.
-            middle = (low + high) // 2 if low else 1
+            middle = (low + high) // 2
             if (yield from self._diverge(entries[:middle])):
                 high = middle
             else:
                 low = middle
         return GuiltyLine(entries[high - 1], tuple(entries[high:]))
 
-    def among(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
-        """Return which of these lines, guilty together, are guilty alone; lines of one function are separated last."""
+    def among(self, entries: Sequence[Entry], *, is_guilty: bool = False) -> Asking[list[GuiltyLine]]:
+        """Return which of these lines are guilty alone; lines of one function are separated last.
+
+        `is_guilty`: together they are known to be guilty.
+        """
         functions: dict[tuple[str, str], list[Entry]] = {}
         for entry in entries:
             functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
         parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
         middle = len(parts) // 2
         halves = [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
-        guilty: list[list[Entry]] = []
-        if len(entries) > 1 and self.left >= len(halves):
-            for half in halves:
-                if (yield from self._diverge(half)):
-                    guilty.append(half)
-        if not guilty:  # they matter only together
-            return unsearched_line(entries)
-        lines: list[GuiltyLine] = []
-        for half in guilty:
-            lines += yield from self.among(half)
-        return lines
+        is_split = len(entries) > 1 and self.left >= len(halves)
+        diverge = (yield from self._diverge_each(halves)) if is_split else []
+        guilty = [half for half, diverges in zip(halves, diverge, strict=False) if diverges]
+        if guilty:
+            lines: list[GuiltyLine] = []
+            for half in guilty:
+                lines += yield from self.among(half, is_guilty=True)
+            return lines
+        if is_guilty or (yield from self._matter(entries)):
+            return unsearched_line(entries)  # they matter only together
+        return [GuiltyLine(None, tuple(entries))]
 
-    def matter(self, entries: Sequence[Entry]) -> Asking[bool]:
+    def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
         """Whether the user's lines make runs diverge, and not only what libraries do by themselves."""
         return not self.is_in_libraries or (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
-        self.left -= 1
-        spec = plans.sites_released_run(
-            self.baseline.spare, self.name, [entry.site.key for entry in entries], self.variant
-        )
-        (run,) = yield from self.baseline.inquiry.runs_of([spec])
-        return self.baseline.differ(self.baseline.base, run) is not None
+        (diverges,) = yield from self._diverge_each([entries])
+        return diverges
+
+    def _diverge_each(self, parts: Sequence[Sequence[Entry]]) -> Asking[list[bool]]:
+        """Whether runs diverge with the factor changed at these lines only, for each part of the lines."""
+        self.left -= len(parts)
+        places = [[entry.site.key for entry in part] for part in parts]
+        plans_of = [plans.sites_released_run(self.baseline.spare, self.name, sites, self.variant) for sites in places]
+        runs = yield from self.baseline.inquiry.runs_of(plans_of)
+        return [self.baseline.differ(self.baseline.base, run) is not None for run in runs]
