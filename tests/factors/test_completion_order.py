@@ -15,7 +15,9 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 import samebits
+from samebits.checking.plan import RELEASED, RELEASED_OTHERWISE
 from samebits.factors import completion_order
+from samebits.factors.completion_order import _arranged
 from tests.factors.contexts import treated, watched
 
 NAME, NUMBERS = "completion-order", list(range(8))
@@ -152,12 +154,21 @@ def test_loaders_whose_batches_come_in_order_are_none() -> None:
 
 
 def test_other_variants_and_chunks() -> None:
-    """Another order for another variant of futures; a pool that hands out chunks gives a plain generator."""
-    with treated(NAME, "varied", variant=2):
-        assert threads() == [4, 5, 6, 7, 0, 1, 2, 3]
+    """A check releases it in two ways, which give two orders; a pool that hands out chunks gives a plain generator."""
+    with treated(NAME, "varied", variant=RELEASED):
+        assert threads() == [1, 2, 3, 4, 5, 6, 7, 0]
         assert pool(3) == [1, 0, 3, 2, 5, 4, 7, 6]
+    with treated(NAME, "varied", variant=RELEASED_OTHERWISE):
+        assert threads() == [2, 3, 4, 5, 6, 7, 0, 1]
+        assert pool() == pool(3) == list(loader()) == [2, 1, 0, 5, 4, 3, 7, 6]
     with treated(NAME):
         assert pool(3) == NUMBERS
+
+
+def test_two_results_have_one_other_order() -> None:
+    for variant in range(1, 7):
+        assert _arranged([0, 1], "varied", variant) == [1, 0]
+        assert _arranged([0], "varied", variant) == [0]
 
 
 def test_a_set_has_the_order_in_which_it_was_submitted() -> None:

@@ -27,6 +27,8 @@ T = TypeVar("T")
 PATIENCE, PATIENCE_SECONDS = 10, 1.0
 # A connection that brings nothing for so many seconds, while another one has, is not waited for any more.
 SILENT_SECONDS = 10.0
+# From this variant on, results come in another order than in the variants before.
+LATER_VARIANT = 4
 NUMBER = "_samebits_number"
 LOADER, MODE = "DataLoader", "_samebits_mode"
 
@@ -89,10 +91,10 @@ class CompletionOrder(CallFactor):
 
 def _arranged(tasks: list[T], mode: str, variant: int) -> list[T]:
     """Return the tasks in their order or, if varied, in an order that differs from it wherever there are two."""
-    if mode == "pinned":
+    if mode == "pinned" or len(tasks) < 2:
         return tasks
-    half = len(tasks) // 2
-    return tasks[::-1] if variant % 2 else tasks[half:] + tasks[:half]
+    first = min(1 if variant < LATER_VARIANT else 2, len(tasks) - 1)
+    return tasks[::-1] if variant % 2 else tasks[first:] + tasks[:first]
 
 
 def _futures(module: ModuleType, context: FactorContext) -> None:
@@ -209,7 +211,7 @@ def _pool(module: ModuleType, context: FactorContext) -> None:
             return results
         # With chunks, a pool returns a generator, which takes no timeout.
         take = results.next if hasattr(results, "next") else lambda _: next(results)
-        return _Swapped(take, module.TimeoutError)
+        return _Swapped(context.setting.variant, take, module.TimeoutError)
 
     context.replace_method(module.Pool, "imap_unordered", imap_unordered)
 
@@ -252,7 +254,7 @@ def _loaders(loader: type, context: FactorContext) -> None:
             if mode == "varied":
                 # Anew in each epoch: persistent workers share one iterator, and the last epoch may have ended early.
                 following, owner = type(iterator)._next_data, ref(iterator)
-                iterator._next_data = _Swapped(lambda _: following(owner())).next
+                iterator._next_data = _Swapped(context.setting.variant, lambda _: following(owner())).next
         return iterator
 
     context.replace_method(loader, "__init__", make)
@@ -260,14 +262,15 @@ def _loaders(loader: type, context: FactorContext) -> None:
 
 
 class _Swapped:
-    """The results in swapped pairs: the second of each comes first, unless it takes long.
+    """The results in pairs, or threes for later variants, the last of each first, as long as none takes long.
 
     Args:
         take: returns the next result in order, within so many seconds.
         late: the exceptions that `take` raises if there is no result by then.
     """
 
-    def __init__(self, take: Callable[[float | None], object], *late: type[Exception]) -> None:
+    def __init__(self, variant: int, take: Callable[[float | None], object], *late: type[Exception]) -> None:
+        self._most = 2 if variant < LATER_VARIANT else 3
         self._take, self._patience = take, _Patience()
         self._ends: tuple[type[Exception], ...] = (StopIteration, *late)
         self._held: list[tuple[object, BaseException | None]] = []
@@ -282,9 +285,11 @@ class _Swapped:
         """Return the next result, like the iterator that a pool returns; `timeout` is in seconds."""
         if not self._held:
             self._hold(timeout)
-            if not isinstance(self._held[0][1], self._ends) and self._patience.keeps_waiting(is_news=True):
+            is_more = not isinstance(self._held[0][1], self._ends)
+            while is_more and len(self._held) < self._most and self._patience.keeps_waiting(is_news=True):
+                before = len(self._held)
                 self._hold(self._patience.seconds)
-                self._patience.keeps_waiting(is_news=len(self._held) > 1)
+                is_more = self._patience.keeps_waiting(is_news=len(self._held) > before)
         value, error = self._held.pop()
         if error is not None:
             raise error
