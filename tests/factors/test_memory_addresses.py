@@ -250,14 +250,16 @@ SCATTERED = """import json, sys
 from samebits.factors.context import Setting
 from samebits.factors.pinning import treat
 treat({"memory-addresses": Setting("pinned", probed=sys.argv[1] == "probed")}, 0)
+import asyncio, email.mime.text, http.client, sqlite3, unittest.mock, xml.dom.minidom
 class Slot:
     __slots__ = ("key",)
-print([id(one) % 4096 for one in [Slot() for _ in range(20)]])
+slots = [Slot() for _ in range(300)]
+print(sorted(range(300), key=lambda at: id(slots[at])))
 """
 
 
 def test_probed_addresses_differ_in_their_low_bits_too(tmp_path: Path) -> None:
-    """A page moves by itself, but what lies where within it follows from what was allocated before."""
+    """A page moves by itself, but what lies where within it follows from what was allocated before, as by imports."""
     script = tmp_path / "train.py"
     script.write_text(SCATTERED)
 

@@ -92,7 +92,7 @@ def _scatter() -> None:
     # Python allocates each multiple of 16 bytes, up to 512, from pages of its own; `bytes` shorter than 2 are shared.
     blocks = [bytes(size) for size in range(2, 512 - sys.getsizeof(b""), 16) for _ in range(256)]
     chance.shuffle(blocks)
-    _scattered.extend(blocks[: len(blocks) // 2])
+    _scattered[:] = blocks[: len(blocks) // 2]
 
 
 def _where_objects_lie(*, is_pinned_here: bool) -> str:
@@ -171,7 +171,8 @@ class _Numbers:
         # The classes that were given this hash, and their own `__hash__` before.
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
-        self.own_objects = ObjectHashes(self.number)
+        # Imports between that of torch and the script's own classes fill the holes, too.
+        self.own_objects = ObjectHashes(self.number, _scatter if context.setting.probed else None)
         context.undo.callback(self._take_back)
 
     def _numbering(self) -> Callable[[object], int]:

@@ -22,11 +22,12 @@ class ObjectHashes:
 
     The attribute `__hash__` stays as it is, since dataclasses, attrs and multiple inheritance decide by it: only the C
     function behind it is exchanged, as soon as the class is created. Classes with `__slots__` and no weak references
-    are left alone: it could not be noticed that an address now belongs to another object.
+    are left alone: it could not be noticed that an address now belongs to another object. `at_class` is called whenever
+    the script has made a class.
     """
 
-    def __init__(self, number: Callable[[object], int]) -> None:
-        self._number = number
+    def __init__(self, number: Callable[[object], int], at_class: Callable[[], None] | None = None) -> None:
+        self._number, self._at_class = number, at_class
         self._default = _word(id(object.__hash__) + _FUNCTION_OF_METHOD).value
         # The changed classes, each with the address of its new hash function.
         self._changed: list[tuple[weakref.ref[type], int]] = []
@@ -45,8 +46,12 @@ class ObjectHashes:
         def init_subclass(cls: type, /, **kwargs: object) -> None:
             with without_own_frames:
                 original.__get__(None, cls)(**kwargs)
-            if cls.__weakrefoffset__ and _is_the_users(cls):
+            if not _is_the_users(cls):
+                return
+            if cls.__weakrefoffset__:
                 self._change(cls, numbers)
+            if self._at_class is not None:
+                self._at_class()
 
         context.set_method(object, "__init_subclass__", classmethod(init_subclass))
 
