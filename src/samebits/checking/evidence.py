@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 # The share of checks that may call an innocent factor guilty, over all tests of a check together.
@@ -82,15 +83,15 @@ def chance_left_alone(name: str, draws: Sequence[Draw], seen: Mapping[Treatment,
     Each of its runs may have its own bits. Which result is free of its effect is unknown: the best for its case counts.
     """
     results = {draw.result for draw in draws if draw.drawn[0] == name}
-    stakes = (
-        sum(
-            _stake(name, [_with_unchanged(draw, result) for draw in draws], _left_alone_likelihood(rate), seen)
-            for rate in RATES
-        )
-        / len(RATES)
-        for result in results
+    return max(
+        (chance_shown(name, [_with_unchanged(draw, result) for draw in draws], seen) for result in results), default=1.0
     )
-    return 1 / max(1.0, min(stakes, default=1.0))
+
+
+def chance_shown(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable] = MappingProxyType({})) -> float:
+    """Return the chance as `chance_left_alone` does, where it is known which result is free of the factor's effect."""
+    stakes = (_stake(name, draws, _left_alone_likelihood(rate), seen) for rate in RATES)
+    return 1 / max(1.0, sum(stakes) / len(RATES))
 
 
 def _with_unchanged(draw: Draw, unchanged: Hashable) -> Draw:

@@ -6,10 +6,11 @@ them, so their effect could be taken for another factor's. Where no factor can b
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from samebits.checking import plan as plans
-from samebits.checking.evidence import HELD, chance_left_alone, limit_after
+from samebits.checking.evidence import HELD, UNCHANGED, chance_shown, limit_after
 from samebits.checking.inquiry import Asking, Lot, draws_of
 from samebits.checking.round import MOST_DRAWS, Round
 from samebits.checking.suspects import Baseline
@@ -29,7 +30,7 @@ class FullPin:
         limit: the factor is guilty if the chance is below this.
         divergent: two runs in which it was held in part.
         base: runs in which it was held whole; they agree.
-        classes: runs in which it was held in part, those with the same bits together.
+        results: the results of the runs in which it was held in part, by number; equal for runs with the same bits.
         remedy: runs to the end, as `samebits run` makes them without any option.
     """
 
@@ -37,15 +38,14 @@ class FullPin:
     limit: float
     divergent: DivergentRuns
     base: list[Run] = field(default_factory=list)
-    classes: list[list[Run]] = field(default_factory=list)
+    results: dict[int, Hashable] = field(default_factory=dict)
     lots: list[Lot] = field(default_factory=list)
     remedy: list[Run] = field(default_factory=list)
 
     @property
     def chance(self) -> float:
         """The chance that lots fit the results this well by luck."""
-        results = {run.id: number for number, group in enumerate(self.classes) for run in group}
-        return chance_left_alone(self.factor, draws_of(self.lots, results), {})
+        return chance_shown(self.factor, draws_of(self.lots, self.results))
 
     @property
     def partly(self) -> list[Run]:
@@ -57,13 +57,13 @@ class FullPin:
         """The factor, with the first line at which it may enter."""
         factor, lines = find(self.factor), self.base[0].facts.read_lines.get(self.factor, ())
         ids = tuple(run.id for run in self.base), tuple(run.id for run in self.partly)
-        strays = len(self.partly) - max(map(len, self.classes), default=0)
+        strays = sum(result is not UNCHANGED for result in self.results.values())
         return Cause(
             self.factor,
             lines[0].site if lines else None,
             factor.varies_between_runs,
             factor.explanation,
-            Evidence(*ids, strays, self.chance, self.limit, diverged=True),
+            Evidence(*ids, strays, self.chance, self.limit),
             called=lines[0].what if lines else "",
             likely=bool(lines),
             others=tuple(entry.site for entry in lines[1:]),
@@ -126,4 +126,5 @@ def _is_guilty(baseline: Baseline, found: FullPin) -> Asking[bool]:
         _, lots = yield from inquiry.by_lot(treatments, inquiry.room)
         found.lots += lots
         found.base += [run for _, drawn, run in lots if drawn == HELD]
-        found.classes = baseline.classes(found.partly)
+        classes = baseline.classes([found.base[0], *found.partly])
+        found.results = {run.id: number or UNCHANGED for number, group in enumerate(classes) for run in group}
