@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TypeAlias
 
 # The share of checks that may call an innocent factor guilty, over all tests of a check together.
@@ -88,7 +87,7 @@ def chance_left_alone(name: str, draws: Sequence[Draw], seen: Mapping[Treatment,
     )
 
 
-def chance_shown(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable] = MappingProxyType({})) -> float:
+def chance_shown(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable]) -> float:
     """Return the chance as `chance_left_alone` does, where it is known which result is free of the factor's effect."""
     stakes = (_stake(name, draws, _left_alone_likelihood(rate), seen) for rate in RATES)
     return 1 / max(1.0, sum(stakes) / len(RATES))

@@ -45,7 +45,7 @@ class FullPin:
     @property
     def chance(self) -> float:
         """The chance that lots fit the results this well by luck."""
-        return chance_shown(self.factor, draws_of(self.lots, self.results))
+        return chance_shown(self.factor, draws_of(self.lots, self.results), {})
 
     @property
     def partly(self) -> list[Run]:

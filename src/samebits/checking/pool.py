@@ -220,9 +220,9 @@ class RunPool:
 
         None are needed where each is compared with an earlier run, too, one that went to the end with as many pins.
         """
-        whole = [{*run.plan.named("pinned")} for run in self.runs if run.succeeded and run.stopped_after is None]
         if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
             return 0.0
+        whole = [{*run.plan.named("pinned")} for run in self.runs if run.succeeded and run.stopped_after is None]
         if all(any(pins.issuperset(plan.named("pinned")) for pins in whole) for plan in plans):
             return 0.0
         longest = max((run.wall_seconds for run in self.runs), default=0.0)
