@@ -53,7 +53,7 @@ def ends(net, *words, threads=2):
 
 def refusal(net):
     """What strict mode refuses, and at which line."""
-    told = run(net, "--pin", "torch-algorithms").stderr
+    told = run(net, "--pin", "torch-algorithms=strict").stderr
     operation = re.search(r"RuntimeError: (\w+)", told)
     line = re.search(r"called at \S*/(\S+)", told)
     return f"{operation[1]} at {line[1]}" if operation and line else "nothing"
