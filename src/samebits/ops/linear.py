@@ -35,6 +35,10 @@ class LinearMap:
             rows = columns.ne(0).any(1).nonzero().flatten().tolist() or [0]
             low, high = rows[0], rows[-1] + 1
             self._bands.append((low, high, columns[low:high].contiguous()))
+        # Means over windows that do not overlap need no product: the weight of each output, the output of each input.
+        weights, of_input = matrix.amax(1), matrix.ne(0).int().argmax(0)
+        spread = torch.zeros_like(matrix).scatter_(0, of_input[None], weights[of_input][None])
+        self._windows = [weights, of_input] if torch.equal(spread, matrix) else []
 
     def transposed(self, grad: Tensor, dim: int) -> Tensor:
         """Return the gradient of the input: `grad` with `inputs` instead of `outputs` elements along `dim`.
@@ -42,22 +46,28 @@ class LinearMap:
         A value that is not finite spreads over its band, since zero times infinity is NaN.
         """
         shape = grad.shape
-        # Where products of float32 are made in a lower precision, float64 is needed.
-        dtype = grad.dtype if _multiplies_exactly() else torch.float64
-        rows = grad.reshape(shape[:dim].numel(), self.outputs, shape[dim + 1 :].numel()).to(dtype)
-        parts = []
-        for (low, high, _), band in zip(self._bands, self._on(grad.device, dtype), strict=True):
-            if rows.shape[2] == 1:
-                parts.append((rows[:, low:high, 0] @ band).unsqueeze(2))
-            else:
-                parts.append(torch.bmm(band.t().expand(rows.shape[0], -1, -1), rows[:, low:high]))
-        result = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-        return result.to(grad.dtype).view(*shape[:dim], self.inputs, *shape[dim + 1 :])
+        rows = grad.reshape(shape[:dim].numel(), self.outputs, shape[dim + 1 :].numel())
+        if self._windows:
+            weights, of_input = self._on(grad.device, grad.dtype)
+            result = (rows * weights[:, None]).index_select(1, of_input)
+        else:
+            # Where products of float32 are made in a lower precision, float64 is needed.
+            dtype = grad.dtype if _multiplies_exactly() else torch.float64
+            parts, rows = [], rows.to(dtype)
+            for (low, high, _), band in zip(self._bands, self._on(grad.device, dtype), strict=True):
+                if rows.shape[2] == 1:
+                    parts.append((rows[:, low:high, 0] @ band).unsqueeze(2))
+                else:
+                    parts.append(torch.bmm(band.t().expand(rows.shape[0], -1, -1), rows[:, low:high]))
+            result = (parts[0] if len(parts) == 1 else torch.cat(parts, 1)).to(grad.dtype)
+        return result.view(*shape[:dim], self.inputs, *shape[dim + 1 :])
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> list[Tensor]:
         if (device, dtype) not in self._copies:
             # Converted on the host: the copy from there is waited for, so every stream that asks later finds it whole.
-            self._copies[device, dtype] = [band.to(dtype).to(device) for _, _, band in self._bands]
+            own = self._windows or [band for _, _, band in self._bands]
+            typed = [one.to(dtype) if one.is_floating_point() else one for one in own]
+            self._copies[device, dtype] = [one.to(device) for one in typed]
         return self._copies[device, dtype]
 
 
