@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "checking/evidence.py", "odds[draw.drawn] / mean", "2 * odds[draw.drawn] / mean", "checking/test_evidence.py"
     ),
-    Mutant("checking/evidence.py", "min(stakes, default=1.0)", "max(stakes, default=1.0)", "checking/test_evidence.py"),
+    Mutant("checking/evidence.py", "return max(", "return min(", "checking/test_evidence.py"),
     Mutant("checking/evidence.py", "/ SHARPER**failures", "/ SHARPER", "checking/test_evidence.py"),
     Mutant(
         "checking/evidence.py", "while detectable_rate(runs) > rate", "while detectable_rate(runs) < rate", "checking"
