@@ -109,7 +109,7 @@ def test_a_run_that_took_too_long_alone_is_made_once_more(
     assert len(pool.remarks) == is_repeated
 
 
-@pytest.mark.parametrize(("earlier", "at_once"), [("clock", True), ("hash-seed", False)])
+@pytest.mark.parametrize(("earlier", "at_once"), [("clock", True), ("hash-seed", False), ("clock hash-seed", False)])
 def test_runs_begin_apart_where_nothing_else_tells_their_moment(
     earlier: str, at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_runs_begin_apart_where_nothing_else_tells_their_moment(
         began.setdefault(number, time.monotonic())
 
     with closing(pool_of(tmp_path, monkeypatch, noted, jobs=2)) as pool:
-        pool.run(RunSpec("pinned", {earlier: Setting("pinned")}))
+        pool.run(RunSpec("pinned", dict.fromkeys(earlier.split(), Setting("pinned"))))
         first, second = pool.run_all([RunSpec("remedy", {"clock": Setting("pinned")})] * 2)
 
     apart = began[second.id] - began[first.id]

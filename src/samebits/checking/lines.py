@@ -91,7 +91,7 @@ class _LineSearch:
         parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
         middle = len(parts) // 2
         halves = [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
-        is_split = len(entries) > 1 and self.left >= len(halves)
+        is_split = len(entries) > 1 and self.left >= len(halves) + (self.is_in_libraries and not is_guilty)
         diverge = (yield from self._diverge_each(halves)) if is_split else []
         guilty = [half for half, diverges in zip(halves, diverge, strict=False) if diverges]
         if guilty:

@@ -218,12 +218,18 @@ class RunPool:
     def _seconds_between_starts(self, plans: Sequence[RunSpec]) -> float:
         """Return the seconds between the starts of runs that would agree in what depends on the moment of the start.
 
-        None are needed where each is compared with an earlier run, too, one that went to the end with as many pins.
+        None are needed where each is compared with an earlier run, too: one that went to the end with as many pins, and
+        in the same way if it has a twin among these.
         """
         if any(plan.follow or plan.along or plan.stop_after is not None for plan in plans):
             return 0.0
-        whole = [{*run.plan.named("pinned")} for run in self.runs if run.succeeded and run.stopped_after is None]
-        if all(any(pins.issuperset(plan.named("pinned")) for pins in whole) for plan in plans):
+        whole = [run.plan for run in self.runs if run.succeeded and run.stopped_after is None]
+        settings = [plan.settings for plan in plans]
+        if all(
+            any({*one.named("pinned")}.issuperset(plan.named("pinned")) for one in whole)
+            and (settings.count(plan.settings) == 1 or plan.settings in [one.settings for one in whole])
+            for plan in plans
+        ):
             return 0.0
         longest = max((run.wall_seconds for run in self.runs), default=0.0)
         return max(APART_SECONDS, APART_SHARE * longest)

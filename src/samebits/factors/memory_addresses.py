@@ -76,8 +76,9 @@ class MemoryAddresses(Factor):
         return Observation(f"tensors, modules, functions and objects of yours hash {order}; {where}", True)
 
 
-# Blocks that stay allocated between the holes.
+# Blocks that stay allocated between the holes, and how many blocks Python had allocated by then.
 _scattered: list[object] = []
+_allocated = 0
 
 
 def _scatter() -> None:
@@ -85,6 +86,7 @@ def _scatter() -> None:
 
     Pages move by themselves, but the place of a small object within a page depends on the allocations before it.
     """
+    global _allocated
     import posix
     import random
 
@@ -93,6 +95,14 @@ def _scatter() -> None:
     blocks = [bytes(size) for size in range(2, 512 - sys.getsizeof(b""), 16) for _ in range(256)]
     chance.shuffle(blocks)
     _scattered[:] = blocks[: len(blocks) // 2]
+    del blocks
+    _allocated = sys.getallocatedblocks()
+
+
+def _scatter_again() -> None:
+    """Leave new holes, if enough was allocated since the last time to fill those."""
+    if sys.getallocatedblocks() - _allocated > len(_scattered):
+        _scatter()
 
 
 def _where_objects_lie(*, is_pinned_here: bool) -> str:
@@ -172,7 +182,7 @@ class _Numbers:
         self.given: list[tuple[Any, Callable[[object], int] | None]] = []
         self.number = self._numbering()
         # Imports between that of torch and the script's own classes fill the holes, too.
-        self.own_objects = ObjectHashes(self.number, _scatter if context.setting.probed else None)
+        self.own_objects = ObjectHashes(self.number, _scatter_again if context.setting.probed else None)
         context.undo.callback(self._take_back)
 
     def _numbering(self) -> Callable[[object], int]:
