@@ -6,10 +6,13 @@ On a GPU where there is one, as `torch-algorithms=replace` does, in milliseconds
 what deterministic algorithms do without us, where they do not refuse. Without one on CPU tensors, with one thread: the
 formulas are put in the place of the CPU's kernels, in milliseconds of processor time. A call is forward and backward;
 the sides take turns. Shown are the quickest calls, and how much memory a call takes at most beyond what it begins with,
-in MiB. `--larger` takes eight times the first dimension.
+in MiB. The process keeps memory that was given back, as on a GPU: glibc returns blocks of some MiB to the system or
+does not, by where they happen to lie, and then a side pays for their pages at each call or never. `--larger` takes
+eight times the first dimension.
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import os
@@ -26,6 +29,8 @@ from samebits.ops import overrides
 from samebits.ops.table import TABLE
 
 ROUNDS, LEAST_SECONDS = 5, 0.05
+# Parameters of `mallopt`, from glibc's <malloc.h>: above which size a heap is trimmed, and how many blocks lie outside.
+TRIM_THRESHOLD, MMAP_MAX = -1, -4
 decomposed = torch._decomp.decompositions
 
 
@@ -230,6 +235,9 @@ def measured(call, decomposed, given):
 
 def main():
     if not HAS_GPU:
+        libc = ctypes.CDLL(None)
+        assert libc.mallopt(TRIM_THRESHOLD, 2**31 - 1), "glibc keeps no memory"
+        assert libc.mallopt(MMAP_MAX, 0), "glibc keeps no memory"
         overrides.TABLE = tuple(dataclasses.replace(one, on_cpu=True) for one in TABLE)
     torch.use_deterministic_algorithms(not HAS_GPU)
     torch.utils.deterministic.fill_uninitialized_memory = False

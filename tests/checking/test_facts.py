@@ -35,7 +35,7 @@ from samebits.runfolder.notes import (
     SteppedShared,
     Witnessed,
 )
-from samebits.runfolder.ops import OpKind, OpRow
+from samebits.runfolder.ops import OpKind, OpRow, Producer, operands_name
 from samebits.runfolder.spec import RunSpec
 
 DRAWN, SEEDED = Site("/train.py", 4), Site("/train.py", 6)
@@ -182,6 +182,38 @@ def test_operands_that_the_other_run_did_not_keep_are_told(tmp_path: Path, monke
     (found,) = origin.find_origins(pool, spec, spec, 0)
 
     assert (found.first.place.index, found.unmeasured, found.operands) == (3, "a thread gave up", None)
+
+
+def test_what_wrote_an_input_is_known_from_runs_that_diverge_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs that were to keep the operands met the race at another operation, and kept those of this one."""
+    rows = [OpRow(0, index, OpKind("aten::mm", "backward"), ()) for index in (3, 5)]
+    found_at = iter([rows[1], rows[0], rows[0], rows[0]])
+    divergences = (OpDivergence("input", 0, row.index, 0, row, row, ("mat2",)) for row in found_at)
+    monkeypatch.setattr(origin, "_places", lambda *_: {0: next(divergences)})
+    producer = Producer(0, 2, "aten::add", other_stream=True)
+
+    def read_call(path: Path, folder: Path) -> Any:
+        return SimpleNamespace(kind=rows[1].kind, producers={"mat2": producer})
+
+    monkeypatch.setattr(origin, "read_call", read_call)
+    pool: Any = SimpleNamespace(left=9, made=[])
+
+    def run(spec: RunSpec) -> Any:
+        folder = tmp_path / str(len(pool.made))
+        if spec.ops is not None and spec.ops.keep and len(pool.made) > 1:
+            (folder / "operands").mkdir(parents=True)
+            (folder / "operands" / f"{operands_name(0, 0, 5)}.json").touch()
+        pool.made.append(spec.role)
+        return SimpleNamespace(id=len(pool.made), path=folder, trouble=None)
+
+    pool.run = run
+
+    (found,) = origin.find_origins(pool, RunSpec("a"), RunSpec("b"), 0)
+
+    assert pool.made == ["operations", "operations again", *["operands of the other kept"] * 2, "operands kept"]
+    assert (found.b, found.first.place.index, found.first.producer) == (2, 5, producer)
 
 
 def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -> None:

@@ -102,6 +102,15 @@ def test_what_is_drawn_is_no_time(factor: str) -> None:
     assert found.remedy.pins == (factor,)
 
 
+def test_what_differs_with_the_clock_held_costs_two_runs() -> None:
+    """It follows something else: the clock need not be changed to see that."""
+    found, simulation = checked(Script(effects=(Effect("clock", 3, None), Effect("os-entropy", 7, None, makes="leaf"))))
+
+    assert confirmed(found) == [("os-entropy", 7)]
+    about_clock = [run.plan.role for run in simulation.runs if run.plan.role.startswith("clock ")]
+    assert about_clock[:3] == ["clock held", "clock held, rest varied"]
+
+
 def test_a_time_that_seeds_is_a_cause() -> None:
     """Predictions may follow the clock through a generator: then they are no times."""
     found, _ = checked(Script(effects=(Effect("clock", 3, None, makes="seeds"),)))

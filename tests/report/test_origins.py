@@ -207,6 +207,20 @@ def test_what_another_stream_wrote_has_to_be_waited_for(row: OpRow) -> None:
         assert "another stream" not in advice(elsewhere)[0]
 
 
+def test_an_operation_that_reads_what_another_stream_may_be_writing_is_accused_only_by_its_replay(row: OpRow) -> None:
+    """What was read as evidence and what the kernel read may differ."""
+    place, late = OpDivergence("op", 0, 1482, 0, row, row, ("result",)), replace(PRODUCER, other_stream=True)
+    steady = Replay(Path("bug.py"), (Condition("as recorded", 20, 1, (0,)),), 1)
+    unknown = Unknown(DivergentRuns(1, 2, Divergence(0, "grad")), True)
+    doubted = replace(told(place, late, replay=steady), unknown=unknown)
+    raced = replace(told(place, late, replay=racy()), unknown=unknown)
+
+    assert "an input was written on another stream, which may not have ended when it was read" in lines(doubted)[1]
+    assert advice(doubted)[0].startswith("does model.py:2 wait for what aten::mul.Tensor queued on another stream")
+    assert "inputs equal" in lines(raced)[1]
+    assert "another operation in place of aten::index_add" in advice(raced)[0]
+
+
 def test_the_same_tensors_in_another_order_are_told_as_that(row: OpRow) -> None:
     """Nobody wrote anything: the list was put together in another order."""
     place = OpDivergence("input", 0, 1482, 0, row, row, ("self[0]", "self[1]"), reordered=("self",))

@@ -12,7 +12,7 @@ Then the operands of both runs are compared bit by bit, and the operation alone 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,10 +81,10 @@ def _in_window(pool: RunPool, a: RunSpec, b: RunSpec, window: OpWindow) -> Origi
     if not places:
         return None
     keeping = replace(against, keep=tuple(dict.fromkeys((place.step, place.index) for place in places.values())))
-    followed, trouble = _with_operands(
-        pool, _with_ops(b, keeping, "operands of the other kept"), recorded, followed, places
-    )
-    origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, followed) for place in places.values()))
+    again = _with_ops(b, keeping, "operands of the other kept")
+    runs, trouble = _with_operands(pool, again, recorded, followed, places)
+    followed = runs[0]
+    origin = Origin(recorded.id, followed.id, pairs, tuple(_on_rank(place, runs) for place in places.values()))
     if trouble is not None or not pool.left:
         return origin if trouble is None else replace(origin, unmeasured=trouble.message)
     kept = pool.run(_with_ops(a, keeping, "operands kept"))
@@ -103,11 +103,12 @@ def _recorded(pool: RunPool, plan: RunSpec) -> Run:
 
 def _with_operands(
     pool: RunPool, plan: RunSpec, recorded: Run, followed: Run, places: dict[int, OpDivergence]
-) -> tuple[Run, SamebitsError | None]:
-    """Return the run that diverged, or one that diverges at the same place and has kept its operands there.
+) -> tuple[list[Run], SamebitsError | None]:
+    """Return the run that diverged, or one that diverges at the same place and has kept its operands; then the others.
 
     The second value says why no operands could be kept, where a recording ended before its run did.
     """
+    runs = [followed]
     wanted = {rank: _key(place) for rank, place in places.items()}
     kept = [_file(followed, _key(place)).exists() for place in places.values() if place.finding != "control flow"]
     for _ in range(KEPT_AGAIN):
@@ -115,10 +116,11 @@ def _with_operands(
             break
         again = pool.run(plan)
         if again.trouble is not None:
-            return followed, again.trouble
+            return runs, again.trouble
         if {rank: _key(place) for rank, place in _places(recorded, again).items()} == wanted:
-            return again, None
-    return followed, None
+            return [again, *runs], None
+        runs.append(again)
+    return runs, None
 
 
 def _with_ops(plan: RunSpec, spec: OpWindow, role: str) -> RunSpec:
@@ -132,13 +134,15 @@ def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
     return {place.rank: place for place in reversed(divergences)}
 
 
-def _on_rank(place: OpDivergence, run: Run) -> OriginOnRank:
-    call = _call(run, _key(place))
-    producers = {} if call is None else call.producers
+def _on_rank(place: OpDivergence, runs: Sequence[Run]) -> OriginOnRank:
+    # What wrote the inputs last is the same in runs that diverge elsewhere: a race shows now here, now there.
+    calls = (call for run in runs if (call := _call(run, _key(place))) is not None)
+    producers = next((call.producers for call in calls if call.kind == place.row.kind), {})
     if place.finding == "op":
-        # An operation that changed memory that was never written is not to blame for what it found there.
-        producer = next((one for one in producers.values() if one.uninitialized), None)
-        return OriginOnRank(place, producer)
+        # An operation is not to blame for memory that was never written, or that another stream may be writing still.
+        unwritten = [one for one in producers.values() if one.uninitialized]
+        late = [one for one in producers.values() if one.other_stream and not is_collective(one.op)]
+        return OriginOnRank(place, next(iter(unwritten + late), None))
     if place.finding != "input" or place.reordered:
         return OriginOnRank(place)
     arrived = [producers[name] for name in place.names if name in producers]

@@ -122,7 +122,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     if not names or inquiry.left < len(ROLES):
         return result(moving)
     plan = _plans(inquiry, pins, names)
-    first = held, again, other = yield from inquiry.runs_of(plan)
+    first = held, again = yield from inquiry.runs_of(plan[:2])
     if not _is_judged(inquiry, held, first):
         return result(moving)
     # Ids of runs left alone are unknown: a leaf is an id if it differs only where a watched run quotes its own.
@@ -131,35 +131,46 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     ids = frozenset(key for key in moving if key not in beside)
     moving -= ids
     inquiry.compared_leaves = Leaves(moving)
-    if not moving:
-        return result(moving, ids=tuple(sorted(ids)))
-    entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
-    if entering.isdisjoint(names) or _is_seeded_otherwise(held, again, other):
-        return result(moving)
     alike_pairs += [(held, again, inquiry.pool.made.differing(held, again))]
-    shown = [held.id, again.id]
+    following = yield from _following(inquiry, moving, usable, plan, alike_pairs)
+    if following is None:
+        return result(moving, ids=tuple(sorted(ids)))
+    of_logs |= frozenset() if inquiry.request.strict else _keys(alike_pairs, in_logs=True)
+    shown = sorted({run.id for a, b, _ in alike_pairs for run in (a, b) if run.plan.role != ROLES[2]})
+    rest = _keys(alike_pairs) | (moving - following)
+    return result(rest - ids, follows=tuple(sorted(following)), held=tuple(shown), ids=tuple(sorted(ids)))
+
+
+def _following(
+    inquiry: Inquiry, moving: frozenset[Key], usable: Sequence[Run], plan: Sequence[RunSpec], alike_pairs: list[Apart]
+) -> Asking[frozenset[Key] | None]:
+    """Return the leaves that are shown to follow the clock or the process; None where such runs cannot be judged."""
+    ((held, again, _),) = alike_pairs
     following = _without(moving, alike_pairs)
+    # What differs with the clock held does not follow it: it need not be changed to see that.
+    if not following or inquiry.left < 1:
+        return frozenset()
+    (other,) = yield from inquiry.runs_of(plan[2:])
+    entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
+    if not _is_judged(inquiry, held, [other]) or entering.isdisjoint(other.plan.named("varied")):
+        return None
+    if _is_seeded_otherwise(held, again, other):
+        return None
     new_in = [
         Leaves(one.key for one in inquiry.pool.made.differing(a, b))
         for a, b in [(held, other), *product(usable, (held, other))]
     ]
     is_new = all(key in apart for key in following for apart in new_in)
     # With only two other runs, luck would show that in 1.2 %: one more held run is needed then.
-    batches = [plan[2:] if len(usable) > 2 else plan[1:]] if is_new else [plan, plan]
-    for batch in batches if following else ():
+    for batch in [plan[2:] if len(usable) > 2 else plan[1:]] if is_new else [plan, plan]:
         further = (yield from inquiry.runs_of(batch)) if inquiry.left >= len(batch) else []
         if not further or not _is_judged(inquiry, held, further):
-            return result(moving)
+            return None
         for run in further:
             like = other if run.plan.role == other.plan.role else held
             alike_pairs.append((like, run, inquiry.pool.made.differing(like, run)))
-            shown += [run.id] if like is held else []
-        following = _without(moving, alike_pairs)
-    first_only = _first_only(inquiry, following, [*usable, held, other])
-    following -= first_only
-    of_logs |= frozenset() if inquiry.request.strict else _keys(alike_pairs, in_logs=True)
-    rest = _keys(alike_pairs) | first_only
-    return result(rest, follows=tuple(sorted(following)), held=tuple(shown), ids=tuple(sorted(ids)))
+    following = _without(moving, alike_pairs)
+    return following - _first_only(inquiry, following, [*usable, held, other])
 
 
 def _is_judged(inquiry: Inquiry, held: Run, runs: Sequence[Run]) -> bool:

@@ -141,7 +141,8 @@ class OriginOnRank:
 
     Attributes:
         place: the operation.
-        producer: where an input arrived different, the operation that last wrote it; None if no recorded one did.
+        producer: the operation that last wrote an input that arrived different, was never written, or was written on
+            another stream; None if there is no such input, or no recorded operation wrote it.
     """
 
     place: OpDivergence
@@ -195,8 +196,10 @@ class Origin:
         """Whether the operation itself made the difference, as far as that was measured."""
         if self.first.place.finding != "op" or self.unobserved_write or self.changed_meanwhile:
             return False
-        # Another process may have written to shared operands in between: called alone, the operation must differ, too.
-        return not self.shared or (self.replay is not None and self.replay.is_confirmed)
+        # Another process or stream may have written to operands in between: called alone, it must differ, too.
+        producer = self.first.producer
+        is_alone = not self.shared and (producer is None or not producer.other_stream)
+        return is_alone or (self.replay is not None and self.replay.is_confirmed)
 
     @property
     @published()

@@ -81,6 +81,8 @@ def describe_finding(origin: Origin) -> str:
     if origin.unobserved_write:
         inputs = ", ".join(origin.unobserved_write)
         return f"its input {inputs} was changed past the dispatcher (NumPy, a custom kernel), so it is not to blame"
+    if place.finding == "op" and not origin.is_accused and not origin.shared:
+        return f"{_by(origin)}; an input was written on another stream, which may not have ended when it was read"
     if place.finding == "op" and not origin.is_accused:
         operands = ", ".join(origin.shared)
         return f"{_by(origin)}; {operands} is memory that processes share, and another may have written there meanwhile"
