@@ -103,7 +103,6 @@ class Round:
             if self.accused != before and pins not in [one.pins for one in self.trials]:
                 self.trials.append(RemedyTrial(pins, self.inquiry.request.last_step))
                 yield from self._try(self.trials[-1], is_varied=True)
-                yield from self._recheck_baseline()
             if self.trials and not self.lineup.is_anyone_likely:
                 yield from self._settle(self.trials[-1])
             remedied = self._remedied
@@ -115,16 +114,6 @@ class Round:
     @property
     def _remedied(self) -> RemedyTrial | None:
         return self.trials[-1] if self.trials and self.trials[-1].holds else None
-
-    def _recheck_baseline(self) -> Asking[None]:
-        """Make a second baseline run where three remedies failed: if both diverge, any factor would seem to matter."""
-        if len(self.baseline.runs) > 1 or len(self.trials) < 3 or self.trials[-1].is_base:
-            return
-        limit = self.baseline.limit
-        (run,) = yield from self.inquiry.runs_of([self.baseline.spare])
-        self.baseline.add(run)
-        if self.baseline.limit != limit:
-            self._start_again()
 
     def try_whole_runs(self) -> Asking[bool]:
         """Whether the last remedy holds: whole runs show it, unless it is known where its runs diverge later."""
@@ -244,10 +233,13 @@ class Round:
     # ---- the remedy
 
     def _try(self, trial: RemedyTrial, *, is_varied: bool) -> Asking[None]:
-        """Make one run with a remedy, and at the same time as many runs drawn by lot as there is room for."""
+        """Make one run with a remedy, and at the same time as many runs drawn by lot as there is room for.
+
+        From the third remedy on, one at least is drawn: where runs treated alike diverge, any factor seems to matter.
+        """
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
-        doubtful = self._doubtful()
-        (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), self.inquiry.room - 1), [plan])
+        doubtful, room = self._doubtful(), max(self.inquiry.room - 1, int(len(self.trials) > 2))
+        (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), room), [plan])
         self._note_remedy_run(trial, run, is_varied)
 
     def _settle(self, trial: RemedyTrial) -> Asking[None]:
