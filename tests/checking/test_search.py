@@ -116,6 +116,34 @@ def test_where_libraries_enter_too_the_lines_are_tried_first(
     assert sum("released at" in run.plan.role for run in simulation.runs) == runs
 
 
+@pytest.mark.parametrize("other_line", [0, 6])
+def test_a_line_is_told_by_the_runs_that_prove_its_factor(other_line: int) -> None:
+    """One of the two ways in which these release it is that line alone: most checks make no further run for it."""
+    counts = []
+    for seed in range(40):
+        effects = (Effect("numpy-rng", 5, 0), Effect("numpy-rng", other_line, None))
+        found, simulation, _ = simulated(Script(effects=effects), random.Random(seed))
+        assert places(found.causes) == [("numpy-rng", 5)]
+        assert found.causes[0].confirmed
+        counts.append(len(simulation.runs))
+
+    assert max(counts) <= 11
+    assert counts.count(10) > 20
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_line_whose_release_alone_makes_the_script_fail_is_not_told(seed: int) -> None:
+    """Two clocks may disagree: that is our doing, and no sign of the line nor of its factor."""
+    effects = Effect("clock", 0, 0), Effect("clock", 5, None)
+    guilty, simulation, _ = simulated(Script(effects=effects, disagrees=True), random.Random(seed))
+    innocent, _, _ = simulated(Script(effects=effects[1:], coins=((0, 0.5),), disagrees=True), random.Random(seed))
+
+    assert places(guilty.causes) == [("clock", None)]
+    assert guilty.causes[0].confirmed
+    assert any(not run.succeeded for run in simulation.runs)
+    assert not any(cause.confirmed for cause in innocent.causes)
+
+
 def test_what_differs_between_runs_treated_alike_is_not_blamed_on_what_is_varied() -> None:
     """Python's generator makes the controls differ; the workers that `--vary` adds differ, too, and come second."""
     effects = (Effect("python-rng", 5, 0), Effect("data-workers", 6, 0))
@@ -400,7 +428,7 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert found.remedy.verified
     # What is dear comes last: by then the cause is confirmed.
     *short, a, b = [run.steps for run in simulation.runs]
-    assert (max(short), len(short), a, b) == (5, 13, 50, 50)
+    assert (max(short), len(short), a, b) == (5, 15, 50, 50)
 
 
 @pytest.mark.parametrize("step", [1, 20, None])

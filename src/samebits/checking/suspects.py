@@ -23,7 +23,7 @@ from samebits.checking.inquiry import Asking, Inquiry
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.locate import Divergence, Position
 from samebits.factors.catalog import find
-from samebits.factors.context import Setting
+from samebits.factors.context import Setting, SiteKey
 from samebits.runfolder.spec import RunSpec
 
 # Two hash seeds may order a small set alike by luck, and two times may both be even: a factor that was seen to enter is
@@ -117,6 +117,12 @@ class Baseline:
     def entries(self, name: str) -> tuple[Entry, ...]:
         """Return the lines at which a factor entered the first baseline run."""
         return self.base.facts.entries.get(name, ())
+
+    def line_asked_first(self, name: str) -> tuple[SiteKey, ...]:
+        """Return the line whose release is tried first of all to tell the factor's lines apart; empty where none is."""
+        entries, in_libraries = self.entries(name), name in self.base.facts.in_libraries
+        is_one = find(name).fixed_once or len(entries) == 1
+        return (entries[0].site.key,) if is_one and len(entries) + in_libraries > 1 and entries else ()
 
     # ---- where runs differ
 
@@ -243,7 +249,8 @@ class Suspect:
     def add(self, run: Run) -> None:
         """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
-        A new way whose result is that of another way, or of no release, is not drawn any more.
+        A new way whose result is that of another way, or of no release, is not drawn any more: after a line that is
+        innocent, all lines are released in that way's place.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
@@ -253,21 +260,37 @@ class Suspect:
         if before is not None:
             self.baseline.note_if_unsteady(before, run)
         elif self.results()[run.id] in {UNCHANGED, *results}:
-            self.ways.pop(way, None)
+            spec = self.ways.pop(way, None)
+            if spec is not None and spec.settings[self.name].released:
+                whole = plans.released_run(self.baseline.spare, [self.name], plans.RELEASED_THIRD)
+                self.ways[self.name, plans.RELEASED_THIRD] = whole
+
+    def shows(self, run: Run) -> bool:
+        """Whether a run diverges from the baseline, and not by failing only because some lines were released alone."""
+        is_ours = not run.succeeded and self.baseline.inquiry.failures_are_ours and bool(self._setting(run).released)
+        return self.baseline.differ(self.baseline.base, run) is not None and not is_ours
+
+    def is_shown_by(self, sites: Sequence[SiteKey]) -> bool:
+        """Whether one of its runs in which it was released at these lines only diverges."""
+        return any(self._setting(run).released == (*sites,) and self.shows(run) for run in self.runs)
 
     def results(self) -> dict[int, Hashable]:
         """Return the result of each of its runs, by number; runs that are as the baseline are unchanged."""
         base = [] if self.is_left_alone else [self.baseline.base]
         classes = enumerate(self.baseline.classes([*base, *self.runs]), 0 if base else 1)
-        return {run.id: number or UNCHANGED for number, group in classes for run in group}
+        numbers = {run.id: number or UNCHANGED for number, group in classes for run in group}
+        failed = [run.id for run in self.runs if self._setting(run).released and not self.shows(run)]
+        return {**numbers, **dict.fromkeys(failed, UNCHANGED)}
 
     def seen(self) -> dict[Treatment, Hashable]:
         """Return the treatment of its first run, which made it suspected, with the result."""
         return {} if self.is_left_alone else {self._way(self.runs[0]): self.results()[self.runs[0].id]}
 
     def _way(self, run: Run) -> Treatment:
-        setting = run.plan.settings.get(self.name, Setting())  # missing where the script failed under this treatment
-        return self.name, 0 if self.is_left_alone else setting.variant
+        return self.name, 0 if self.is_left_alone else self._setting(run).variant
+
+    def _setting(self, run: Run) -> Setting:
+        return run.plan.settings.get(self.name, Setting())  # missing where the script failed under this treatment
 
 
 class Lineup:
@@ -385,9 +408,17 @@ class Lineup:
         self.queue = [*halves, *self.queue]
 
     def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
-        """Return the treatments of further runs: two ways, with different bits, for a factor that changes by itself."""
-        variants = (variant, plans.RELEASED_OTHERWISE) if variant and find(name).varies_between_runs else (variant,)
-        return {(name, one): plans.keeping_nothing(self._plan(Release((name,), one))) for one in variants}
+        """Return the treatments of further runs: two ways, with different bits, for a factor that changes by itself.
+
+        In the second one only the line is released that would be tried first: if it is guilty, that is known then.
+        """
+        ways, second, baseline = {(name, variant): Release((name,), variant)}, plans.RELEASED_OTHERWISE, self._baseline
+        if variant and find(name).varies_between_runs:
+            ways[name, second] = Release((name,), second)
+        specs = {way: plans.keeping_nothing(self._plan(release)) for way, release in ways.items()}
+        if (name, second) in specs and (sites := baseline.line_asked_first(name)):
+            specs[name, second] = plans.sites_released_run(baseline.spare, name, sites, second)
+        return specs
 
     def _plan(self, release: Release) -> RunSpec:
         pinned = self._baseline.plan if release.variant else self._baseline.spare
