@@ -85,7 +85,7 @@ class Script:
         troubled: the run whose recording fails; 0 where none does.
         orders_by_address: there is none in runs that begin as `samebits run` begins them.
         breaks: treatments (factor, mode) under which it fails.
-        disagrees: it fails where a factor is changed at some of its lines only.
+        disagrees: the share of runs with a factor changed at some of its lines only that fail.
         look: how many steps fit into a first look.
         cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
         hangs: the share of runs with threads in turns that do not end by themselves.
@@ -113,7 +113,7 @@ class Script:
     troubled: int = 0
     orders_by_address: bool = False
     used: frozenset[str] = frozenset()
-    disagrees: bool = False
+    disagrees: float = 0.0
 
 
 @dataclass
@@ -195,7 +195,8 @@ class Simulation:
         luck = self.luck
         broken = any((name, own.mode) in self.script.breaks for name, own in plan.settings.items())
         broken = broken or (plan.witness and ("watching", "witnessed") in self.script.breaks)
-        broken = broken or (self.script.disagrees and any(own.released for own in plan.settings.values()))
+        if any(own.released for own in plan.settings.values()):
+            broken = broken or luck.random() < self.script.disagrees
         is_unlucky = luck.random() < self.script.lottery
         steps = self.script.steps if plan.stop_after is None else min(self.script.steps, plan.stop_after + 1)
         if plan.look_seconds is not None:

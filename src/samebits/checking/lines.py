@@ -51,6 +51,7 @@ def guilty_lines(suspect: Suspect) -> Asking[list[GuiltyLine]]:
 class _LineSearch:
     def __init__(self, suspect: Suspect) -> None:
         self.suspect, self.name, self.baseline = suspect, suspect.name, suspect.baseline
+        self.variant = suspect.showing_variant
         self.left = min(MOST_RUNS, self.baseline.inquiry.left)
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
@@ -105,7 +106,8 @@ class _LineSearch:
 
     def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
         """Whether the user's lines make runs diverge, and not only what libraries do by themselves."""
-        return not self.is_in_libraries or (yield from self._diverge(entries))
+        is_known = self.suspect.is_shown_by([entry.site.key for entry in entries])
+        return not self.is_in_libraries or is_known or (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         (diverges,) = yield from self._diverge_each([entries])
@@ -113,12 +115,8 @@ class _LineSearch:
 
     def _diverge_each(self, parts: Sequence[Sequence[Entry]]) -> Asking[list[bool]]:
         """Whether runs diverge with the factor changed at these lines only, for each part of the lines."""
+        self.left -= len(parts)
         places = [[entry.site.key for entry in part] for part in parts]
-        # One of the ways in which the factor was released may have answered that.
-        known = [self.suspect.is_shown_by(sites) for sites in places]
-        asked = [sites for sites, is_known in zip(places, known, strict=True) if not is_known]
-        self.left -= len(asked)
-        variant, spare = self.suspect.showing_variant, self.baseline.spare
-        specs = [plans.sites_released_run(spare, self.name, sites, variant) for sites in asked]
-        runs = iter((yield from self.baseline.inquiry.runs_of(specs)) if specs else [])
-        return [is_known or self.suspect.shows(next(runs)) for is_known in known]
+        plans_of = [plans.sites_released_run(self.baseline.spare, self.name, sites, self.variant) for sites in places]
+        runs = yield from self.baseline.inquiry.runs_of(plans_of)
+        return [self.suspect.shows(run) for run in runs]

@@ -137,12 +137,13 @@ def _places(a: Run, b: Run) -> dict[int, OpDivergence]:
 def _on_rank(place: OpDivergence, runs: Sequence[Run]) -> OriginOnRank:
     # What wrote the inputs last is the same in runs that diverge elsewhere: a race shows now here, now there.
     calls = (call for run in runs if (call := _call(run, _key(place))) is not None)
-    producers = next((call.producers for call in calls if call.kind == place.row.kind), {})
-    if place.finding == "op":
-        # An operation is not to blame for memory that was never written, or that another stream may be writing still.
-        unwritten = [one for one in producers.values() if one.uninitialized]
-        late = [one for one in producers.values() if one.other_stream and not is_collective(one.op)]
-        return OriginOnRank(place, next(iter(unwritten + late), None))
+    call = next((call for call in calls if call.kind == place.row.kind), None)
+    producers = {} if call is None else call.producers
+    if place.finding == "op" and call is not None:
+        # An operation is not to blame for what another stream may be writing still, or for memory never written.
+        read = [one for name, one in producers.items() if name.partition("[")[0] not in call.write_only]
+        late = [one for one in read if one.other_stream and not one.uninitialized and not is_collective(one.op)]
+        return OriginOnRank(place, next(iter([*late, *(one for one in producers.values() if one.uninitialized)]), None))
     if place.finding != "input" or place.reordered:
         return OriginOnRank(place)
     arrived = [producers[name] for name in place.names if name in producers]

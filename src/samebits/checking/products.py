@@ -131,14 +131,17 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     ids = frozenset(key for key in moving if key not in beside)
     moving -= ids
     inquiry.compared_leaves = Leaves(moving)
+    if not moving:
+        return result(moving, ids=tuple(sorted(ids)))
     alike_pairs += [(held, again, inquiry.pool.made.differing(held, again))]
     following = yield from _following(inquiry, moving, usable, plan, alike_pairs)
     if following is None:
         return result(moving, ids=tuple(sorted(ids)))
     of_logs |= frozenset() if inquiry.request.strict else _keys(alike_pairs, in_logs=True)
     shown = sorted({run.id for a, b, _ in alike_pairs for run in (a, b) if run.plan.role != ROLES[2]})
-    rest = _keys(alike_pairs) | (moving - following)
-    return result(rest - ids, follows=tuple(sorted(following)), held=tuple(shown), ids=tuple(sorted(ids)))
+    drawn = Leaves(ids)
+    rest = frozenset(key for key in _keys(alike_pairs) | (moving - following) if key not in drawn)
+    return result(rest, follows=tuple(sorted(following)), held=tuple(shown), ids=tuple(sorted(ids)))
 
 
 def _following(
@@ -148,7 +151,7 @@ def _following(
     ((held, again, _),) = alike_pairs
     following = _without(moving, alike_pairs)
     # What differs with the clock held does not follow it: it need not be changed to see that.
-    if not following or inquiry.left < 1:
+    if not following:
         return frozenset()
     (other,) = yield from inquiry.runs_of(plan[2:])
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}

@@ -165,7 +165,7 @@ class Round:
         chance, limit = suspect.proven or (self._chance(suspect), limit_after(self.inquiry.failures))
         return Evidence(
             tuple(run.id for run in [*self.baseline.runs, *base]),
-            tuple(run.id for run in suspect.runs),
+            tuple(run.id for run in suspect.telling),
             suspect.strays,
             chance,
             limit,
@@ -235,11 +235,12 @@ class Round:
     def _try(self, trial: RemedyTrial, *, is_varied: bool) -> Asking[None]:
         """Make one run with a remedy, and at the same time as many runs drawn by lot as there is room for.
 
-        From the third remedy on, one at least is drawn: where runs treated alike diverge, any factor seems to matter.
+        From the third remedy on, one at least is drawn. Where runs treated alike diverge, any factor seems to matter;
+        a treatment that is drawn again, and gives another result, shows it.
         """
         plan = self._remedy(trial, is_varied, is_short=self.inquiry.is_long)
         doubtful, room = self._doubtful(), max(self.inquiry.room - 1, int(len(self.trials) > 2))
-        (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), room), [plan])
+        (run,) = yield from self._drawn(doubtful, min(self._lacking(doubtful), room, self.inquiry.left - 1), [plan])
         self._note_remedy_run(trial, run, is_varied)
 
     def _settle(self, trial: RemedyTrial) -> Asking[None]:

@@ -118,11 +118,10 @@ class Baseline:
         """Return the lines at which a factor entered the first baseline run."""
         return self.base.facts.entries.get(name, ())
 
-    def line_asked_first(self, name: str) -> tuple[SiteKey, ...]:
-        """Return the line whose release is tried first of all to tell the factor's lines apart; empty where none is."""
-        entries, in_libraries = self.entries(name), name in self.base.facts.in_libraries
-        is_one = find(name).fixed_once or len(entries) == 1
-        return (entries[0].site.key,) if is_one and len(entries) + in_libraries > 1 and entries else ()
+    def only_line(self, name: str) -> tuple[SiteKey, ...]:
+        """Return the one line at which a factor entered that libraries use by themselves, too; else nothing."""
+        entries = self.entries(name)
+        return (entries[0].site.key,) if len(entries) == 1 and name in self.base.facts.in_libraries else ()
 
     # ---- where runs differ
 
@@ -223,10 +222,15 @@ class Suspect:
 
     @property
     def strays(self) -> int:
-        """The number of its runs that differ from the baseline; where it is left alone, from most of its runs."""
+        """The number of its telling runs that differ from the baseline; left alone, from most of its runs."""
         if not self.is_left_alone:
-            return sum(self.baseline.differ(self.baseline.base, run) is not None for run in self.runs)
+            return sum(map(self.shows, self.telling))
         return len(self.runs) - max(len(group) for group in self.baseline.classes(self.runs))
+
+    @property
+    def telling(self) -> list[Run]:
+        """Its runs, without those in which only an innocent line was released."""
+        return [run for run in self.runs if not self._setting(run).released or self.shows(run)]
 
     @property
     def showing_variant(self) -> int:
@@ -249,26 +253,21 @@ class Suspect:
     def add(self, run: Run) -> None:
         """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
-        A new way whose result is that of another way, or of no release, is not drawn any more: after a line that is
-        innocent, all lines are released in that way's place.
+        A new way whose result is that of another way, or of no release, is not drawn any more.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
         self.runs.append(run)
         if self.is_left_alone:
             return
-        if before is not None:
+        if before is not None and not self._is_ours(before) and not self._is_ours(run):
             self.baseline.note_if_unsteady(before, run)
         elif self.results()[run.id] in {UNCHANGED, *results}:
-            spec = self.ways.pop(way, None)
-            if spec is not None and spec.settings[self.name].released:
-                whole = plans.released_run(self.baseline.spare, [self.name], plans.RELEASED_THIRD)
-                self.ways[self.name, plans.RELEASED_THIRD] = whole
+            self.ways.pop(way, None)
 
     def shows(self, run: Run) -> bool:
-        """Whether a run diverges from the baseline, and not by failing only because some lines were released alone."""
-        is_ours = not run.succeeded and self.baseline.inquiry.failures_are_ours and bool(self._setting(run).released)
-        return self.baseline.differ(self.baseline.base, run) is not None and not is_ours
+        """Whether a run diverges from the baseline, and not by a failure of our making."""
+        return self.baseline.differ(self.baseline.base, run) is not None and not self._is_ours(run)
 
     def is_shown_by(self, sites: Sequence[SiteKey]) -> bool:
         """Whether one of its runs in which it was released at these lines only diverges."""
@@ -279,8 +278,7 @@ class Suspect:
         base = [] if self.is_left_alone else [self.baseline.base]
         classes = enumerate(self.baseline.classes([*base, *self.runs]), 0 if base else 1)
         numbers = {run.id: number or UNCHANGED for number, group in classes for run in group}
-        failed = [run.id for run in self.runs if self._setting(run).released and not self.shows(run)]
-        return {**numbers, **dict.fromkeys(failed, UNCHANGED)}
+        return {**numbers, **{run.id: UNCHANGED for run in self.runs if self._is_ours(run)}}
 
     def seen(self) -> dict[Treatment, Hashable]:
         """Return the treatment of its first run, which made it suspected, with the result."""
@@ -288,6 +286,11 @@ class Suspect:
 
     def _way(self, run: Run) -> Treatment:
         return self.name, 0 if self.is_left_alone else self._setting(run).variant
+
+    def _is_ours(self, run: Run) -> bool:
+        """Whether a run failed in which a line was released alone: two clocks may disagree then."""
+        is_line = bool(self._setting(run).released)
+        return is_line and not run.succeeded and self.baseline.inquiry.failures_are_ours
 
     def _setting(self, run: Run) -> Setting:
         return run.plan.settings.get(self.name, Setting())  # missing where the script failed under this treatment
@@ -410,15 +413,14 @@ class Lineup:
     def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
         """Return the treatments of further runs: two ways, with different bits, for a factor that changes by itself.
 
-        In the second one only the line is released that would be tried first: if it is guilty, that is known then.
+        Where it has a single line beside libraries, that line alone is released in the second way.
         """
-        ways, second, baseline = {(name, variant): Release((name,), variant)}, plans.RELEASED_OTHERWISE, self._baseline
+        ways = {(name, variant): plans.keeping_nothing(self._plan(Release((name,), variant)))}
         if variant and find(name).varies_between_runs:
-            ways[name, second] = Release((name,), second)
-        specs = {way: plans.keeping_nothing(self._plan(release)) for way, release in ways.items()}
-        if (name, second) in specs and (sites := baseline.line_asked_first(name)):
-            specs[name, second] = plans.sites_released_run(baseline.spare, name, sites, second)
-        return specs
+            spare, line, second = self._baseline.spare, self._baseline.only_line(name), plans.RELEASED_OTHERWISE
+            whole = plans.released_run(spare, [name], second)
+            ways[name, second] = plans.sites_released_run(spare, name, line, second) if line else whole
+        return ways
 
     def _plan(self, release: Release) -> RunSpec:
         pinned = self._baseline.plan if release.variant else self._baseline.spare

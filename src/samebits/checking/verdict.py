@@ -198,7 +198,7 @@ class Origin:
             return False
         # Another process or stream may have written to operands in between: called alone, it must differ, too.
         producer = self.first.producer
-        is_alone = not self.shared and (producer is None or not producer.other_stream)
+        is_alone = not self.shared and (producer is None or producer.uninitialized or not producer.other_stream)
         return is_alone or (self.replay is not None and self.replay.is_confirmed)
 
     @property

@@ -156,7 +156,7 @@ def _excluded(origin: Origin | None) -> list[str]:
     if origin is None:
         return []
     place = origin.first.place
-    if place.finding == "op" and not origin.unobserved_write and origin.replay is not None:
+    if origin.is_accused and origin.replay is not None:
         calls = sum(condition.calls for condition in origin.replay.conditions)
         if calls and not origin.replay.is_confirmed and not origin.replay.failure:
             op = place.row.kind.op
