@@ -159,8 +159,11 @@ def test_a_line_whose_release_alone_makes_the_script_fail_is_not_told(share: flo
     guilty, simulation, _ = simulated(Script(effects=effects, disagrees=share), random.Random(seed))
     innocent, _, _ = simulated(Script(effects=effects[1:], coins=((0, 0.5),), disagrees=share), random.Random(seed))
 
+    both, _, _ = simulated(Script(effects=(effects[0], Effect("clock", 5, 0)), disagrees=share), random.Random(seed))
+
     assert places(guilty.causes) == [("clock", None)]
     assert guilty.causes[0].confirmed
+    assert both.causes[0].confirmed
     assert share < 1 or any(not run.succeeded for run in simulation.runs)
     assert not any(cause.confirmed for cause in innocent.causes)
 

@@ -212,7 +212,9 @@ class Round:
         self._lots += lots
         for _, drawn, run in lots:
             if drawn != HELD:
-                next(one for one in suspects if one.name == drawn[0]).add(run)
+                suspect = next(one for one in suspects if one.name == drawn[0])
+                suspect.add(run)
+                is_surprise |= suspect.is_ours(run)  # that way is not drawn any more, and no lot with it counts
             elif untried:
                 self._note_remedy_run(untried, run, is_varied=False)
                 is_surprise |= self.baseline.differ(self.baseline.base, run) is not None

@@ -253,21 +253,21 @@ class Suspect:
     def add(self, run: Run) -> None:
         """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
-        A new way whose result is that of another way, or of no release, is not drawn any more.
+        A new way whose result is that of another way, or of no release, is not drawn any more; nor one of our making.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
         self.runs.append(run)
         if self.is_left_alone:
             return
-        if before is not None and not self._is_ours(before) and not self._is_ours(run):
+        if before is not None and not self.is_ours(before) and not self.is_ours(run):
             self.baseline.note_if_unsteady(before, run)
-        elif self.results()[run.id] in {UNCHANGED, *results}:
+        elif self.is_ours(run) or self.results()[run.id] in {UNCHANGED, *results}:
             self.ways.pop(way, None)
 
     def shows(self, run: Run) -> bool:
         """Whether a run diverges from the baseline, and not by a failure of our making."""
-        return self.baseline.differ(self.baseline.base, run) is not None and not self._is_ours(run)
+        return self.baseline.differ(self.baseline.base, run) is not None and not self.is_ours(run)
 
     def is_shown_by(self, sites: Sequence[SiteKey]) -> bool:
         """Whether one of its runs in which it was released at these lines only diverges."""
@@ -277,8 +277,7 @@ class Suspect:
         """Return the result of each of its runs, by number; runs that are as the baseline are unchanged."""
         base = [] if self.is_left_alone else [self.baseline.base]
         classes = enumerate(self.baseline.classes([*base, *self.runs]), 0 if base else 1)
-        numbers = {run.id: number or UNCHANGED for number, group in classes for run in group}
-        return {**numbers, **{run.id: UNCHANGED for run in self.runs if self._is_ours(run)}}
+        return {run.id: number or UNCHANGED for number, group in classes for run in group}
 
     def seen(self) -> dict[Treatment, Hashable]:
         """Return the treatment of its first run, which made it suspected, with the result."""
@@ -287,10 +286,9 @@ class Suspect:
     def _way(self, run: Run) -> Treatment:
         return self.name, 0 if self.is_left_alone else self._setting(run).variant
 
-    def _is_ours(self, run: Run) -> bool:
+    def is_ours(self, run: Run) -> bool:
         """Whether a run failed in which a line was released alone: two clocks may disagree then."""
-        is_line = bool(self._setting(run).released)
-        return is_line and not run.succeeded and self.baseline.inquiry.failures_are_ours
+        return bool(self._setting(run).released) and not run.succeeded and self.baseline.inquiry.failures_are_ours
 
     def _setting(self, run: Run) -> Setting:
         return run.plan.settings.get(self.name, Setting())  # missing where the script failed under this treatment
