@@ -254,8 +254,12 @@ class Simulation:
             return "left" if plan.begins == "left" and is_brought else "fresh"
         if effect.only_with and plan.settings.get(effect.only_with, Setting()).mode == "pinned":
             return "masked"
+        is_released = (SCRIPT, effect.line) in own.released
+        if effect.factor == RACE:
+            shows = (own.mode != "pinned" or is_released) and self.luck.random() < effect.shows
+            return self.luck.random() if shows else "held"
         if own.mode == "pinned":
-            return "other" if (SCRIPT, effect.line) in own.released else "held"
+            return "other" if is_released else "held"
         if own.mode == "varied":
             fray = self.luck.random() if effect.frays else ""
             return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}{fray}"
@@ -269,7 +273,7 @@ class Simulation:
         entries: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
             factor = find(effect.factor)
-            if (factor.has_sites and not factor.by_folder) or (factor.selects_algorithm and effect.line):
+            if (factor.has_sites and not factor.by_folder) or (factor.left_alone and effect.line):
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
                     entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
@@ -323,6 +327,14 @@ SEEN = (
 )
 LEFT = "files-left-behind"
 UNSEEN = ("cpu-threads", "torch-algorithms")
+# A race at a line: varied, it is left to chance all the same.
+RACE = "stream-order"
+
+
+def with_a_race(script: Script, luck: random.Random) -> Script:
+    """The same on a device, with a line at which work is not waited for."""
+    race = Effect(RACE, 99, luck.randrange(script.steps), shows=luck.choice((1.0, 1.0, 0.5, 0.2)))
+    return replace(script, effects=(*script.effects, race), used=frozenset({"cuda", "accelerator"}))
 
 
 def random_script(luck: random.Random) -> Script:

@@ -10,7 +10,7 @@ import pytest
 from samebits.checking.verdict import Cause
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import Setting
-from tests.checking.simulation import LEFT, SEEN, Effect, Script, random_script, simulated
+from tests.checking.simulation import LEFT, SEEN, Effect, Script, random_script, simulated, with_a_race
 
 HARMLESS = tuple(Effect(name, line, None) for line, name in enumerate(SEEN, 10))
 CHECKS = 400
@@ -412,6 +412,8 @@ def judged(seed: int) -> "Counter[str]":
     """One check of a random script, and what was right and wrong about it."""
     luck = random.Random(seed)
     script = random_script(luck)
+    if seed % 8 == 5:
+        script = with_a_race(script, random.Random(seed))
     options: dict[str, object] = {"jobs": luck.choice((1, 1, 1, 2, 3))}
     if luck.random() < 0.2:
         options["vary"] = (luck.choice(("cpu-threads", "data-workers")),)

@@ -89,6 +89,8 @@ OWNERS += (
     torch.Tensor,
     torch.cuda,
     torch.xpu,
+    torch.accelerator,
+    torch.Stream,
     np.random.bit_generator,
     DataLoader,
     torch.cuda._lazy_seed_tracker,

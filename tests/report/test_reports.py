@@ -342,7 +342,7 @@ def test_a_dry_run_prints_the_plan() -> None:
     assert text.startswith("plan: python train.py\n")
     assert (
         "run 3     varied: varied os-entropy, clock, hash-seed, memory-addresses, file-order, completion-order, "
-        "uninitialized-memory" in text
+        "stream-order, uninitialized-memory" in text
     )
     assert "at most 36 runs and 12 for each cause, 2 at a time, 9 s each, the first 50 steps" in text
 

@@ -57,7 +57,7 @@ def environment(name: str, *faults: str, **settings: object) -> dict[str, str]:
         faults: what it does as GPUs do.
         settings: others of its variables, in lower case and without STANDIN_.
     """
-    paths = [str(_built()), str(HERE / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(_built()), str(HERE / "site-packages"), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {"AS": name, "FAULTS": ",".join(faults)} | {key.upper(): str(value) for key, value in settings.items()}
     plain = {key: value for key, value in os.environ.items() if not key.startswith(("STANDIN_", "CUBLAS_"))}
     return {**plain, "PYTHONPATH": os.pathsep.join(paths), **{f"STANDIN_{key}": value for key, value in own.items()}}

@@ -86,15 +86,55 @@ def answer(folder: Path, source: str, name: str, *faults: str) -> dict[str, Any]
     return answered(folder, "check", "train.py", **environment(name, *faults))
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_stream_that_is_not_waited_for_is_told(waits: bool, tmp_path: Path) -> None:
-    """No pin holds that: its line is told, with what to wait for."""
-    source = FORGOTTEN.read_text()
-    if waits:
-        wait = "    torch.cuda.current_stream().wait_stream(side)\n    x.record_stream(torch.cuda.current_stream())\n"
-        source = source.replace("    loss = model", f"{wait}    loss = model")
-    found = answer(tmp_path, source, "cuda", "late", "rubbish")
+STREAMS = """import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential({layers}).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.randn(16, 256, 8).pin_memory()
+rows, batch = torch.randn(256, 8).cuda(), torch.zeros(256, 8, device="cuda")
+average = [one.detach().clone() for one in model.parameters()]
+main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+torch.cuda.synchronize()
+for step in range(16):
+    {before}
+    with torch.cuda.stream(side), torch.no_grad():
+        x = {made}
+    {after}
+    loss = model(x.view(-1, {shape})).flatten(1).logsumexp(1).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+torch.cuda.synchronize()
+torch.save([model.state_dict(), average], "model.pt")
+"""
+USED = {"before": "pass", "after": "main.wait_stream(side); x.record_stream(main)"}
+OVERWRITTEN = {"before": "side.wait_stream(main)", "after": "main.wait_stream(side)"}
+WORK = {
+    "copied": ("data[step].to('cuda', non_blocking=True) * 2 + 1", USED, "after"),
+    "computed": ("sum(torch.sin(rows * n) for n in range(20))", USED, "after"),
+    "overwritten": ("batch.copy_(data[step], non_blocking=True)", OVERWRITTEN, "before"),
+    "averaged": ("(torch._foreach_lerp_(average, list(model.parameters()), 0.1), rows)[1]", OVERWRITTEN, "before"),
+}
 
-    assert (found["verdict"], found["causes"]) == ("same" if waits else "different", [])
-    is_told = "does train.py:16 wait for what train.py:15 queued on another stream" in str(found["rows"])
-    assert is_told is not waits, found["rows"]
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_stream_that_is_not_waited_for_is_named(waits: bool, work: str, layers: str, tmp_path: Path) -> None:
+    """By the line that goes on with it, with a remedy that is verified; one that is waited for is not."""
+    made, lines, forgotten = WORK[work]
+    shape, layer = LAYERS[layers]
+    told = lines if waits else lines | {forgotten: "pass"}
+    found = answer(tmp_path, STREAMS.format(layers=layer, shape=shape, made=made, **told), "cuda", "late", "rubbish")
+
+    causes = [(cause["factor"], cause["location"]["line"], cause["confirmed"]) for cause in found["causes"]]
+    assert (found["verdict"], causes) == (("same", []) if waits else ("different", [("stream-order", 13, True)]))
+    assert waits or found["remedy"]["verified"]
+
+
+def test_the_script_for_a_gpu_is_told_on_the_stand_in(tmp_path: Path) -> None:
+    """The same one, with its line."""
+    found = answer(tmp_path, FORGOTTEN.read_text(), "cuda", "late", "rubbish")
+
+    assert [(one["factor"], one["location"]["line"]) for one in found["causes"]] == [("stream-order", 12)]

@@ -97,6 +97,17 @@ def has_streams(device: torch.device) -> bool:
     return device.type not in ("cpu", "meta", _METAL) and _asker(device) is not None
 
 
+def stream_setters() -> list[ModuleType]:
+    """Return the modules of torch with a function `set_stream`, which goes on to another stream."""
+    owners: tuple[Any, ...] = (*modules().values(), getattr(_torch(), "accelerator", None))
+    return [module for module in owners if hasattr(module, "set_stream")]
+
+
+def keep_busy(device: torch.device, cycles: int) -> None:
+    """Let the current stream of a device do nothing for so many cycles, if its module of torch offers that."""
+    getattr(getattr(_torch(), device.type), "_sleep", lambda _: None)(cycles)
+
+
 def synchronize() -> None:
     """Wait for all work of the accelerator in use."""
     if kind_in_use():

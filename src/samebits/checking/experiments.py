@@ -189,6 +189,7 @@ def _verdict(
     whole = [run for run in records if run.id in alike] or whole_runs(records)
     streams = streams_of(RunFolder(run.folder).recordings() for run in whole)
     kept = _kept_by_program(pool.runs)
+    tried = [name for name in request.varied if any(run.facts.has_use_for(name) for run in pool.runs)]
     unvaried = [f"not varied, because the script sets it itself: {', '.join(kept)}"] if kept else []
     return CheckVerdict(
         kind=kind,
@@ -196,7 +197,7 @@ def _verdict(
         options=request.options,
         home=pool.home,
         runs=records,
-        varied=tuple(name for name in request.varied if not inquiry.is_left_out(name, "varied") and name not in kept),
+        varied=tuple(name for name in tried if not inquiry.is_left_out(name, "varied") and name not in kept),
         pinned=tuple(in_order(request.pins)),
         left_out=tuple(inquiry.left_out),
         streams=streams,
@@ -224,7 +225,7 @@ def _locate(inquiry: Inquiry, found: SearchState, origins: list[Origin], notes: 
     shown = [
         cause.divergent
         for cause in found.causes
-        if find(cause.factor).selects_algorithm or (is_asked and not find(cause.factor).by_folder)
+        if find(cause.factor).left_alone or (is_asked and not find(cause.factor).by_folder)
     ]
     at = next(filter(None, shown), found.divergent if is_asked else None) if unknown is None else unknown.divergent
     # Operations are recorded per rank: those of processes and threads other than its first one cannot be compared.

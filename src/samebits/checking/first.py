@@ -193,7 +193,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in (0, 1) if chosen]
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     asked = [find(name) for name, lines in facts.entries.items() if lines and name not in request.pins]
-    if any(factor.is_random or (factor.selects_algorithm and facts.has_use_for(factor.name)) for factor in asked):
+    lucky = [one for one in asked if one.left_alone and one.name not in request.varied and facts.has_use_for(one.name)]
+    if lucky or any(factor.is_random for factor in asked):
         others += [request.base("control again")] * LOOK_AGAIN_DRAWS
     others = [stopping_after(plan, last) for plan in others]
     # These runs go to the end, as threads may start late.

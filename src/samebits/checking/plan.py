@@ -201,13 +201,12 @@ def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) ->
 def released_run(pinned: RunSpec, names: Sequence[str], variant: int) -> RunSpec:
     """Return the spec of the pinned run with some factors changed on purpose, in the same way in each such run.
 
-    With variant 0 they are left alone, as are factors that choose algorithms, each of which has its own bits.
+    With variant 0 they are left to chance, which is helped where that is possible without any other result.
     """
-    setting = Setting("varied", variant=variant, steady=True) if variant else Setting()
+    by_chance = {name: Setting("varied" if find(name).varied_by_default else "natural") for name in names}
+    settings = dict.fromkeys(names, Setting("varied", variant=variant, steady=True)) if variant else by_chance
     which = " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
-    return replace(
-        pinned.with_settings(dict.fromkeys(names, setting)), role=f"{which} {'released' if variant else 'left alone'}"
-    )
+    return replace(pinned.with_settings(settings), role=f"{which} {'released' if variant else 'left alone'}")
 
 
 def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], variant: int = RELEASED) -> RunSpec:

@@ -148,13 +148,10 @@ class Round:
         if trial is None or len(trial.whole) < 2:
             return 1.0
         # Runs are compared in all that they did: a difference after an unsteady place counts here.
-        agree = all(self.inquiry.compare(trial.runs[0], run) is None for run in trial.runs[1:])
+        if any(self.inquiry.compare(trial.runs[0], run) is not None for run in trial.runs[1:]):
+            return 1.0
         held = [*self.baseline.runs, *trial.runs]
-        return (
-            min((one.chance_of_agreeing(unsteady, held) for one in self.accused if one.is_standing), default=1.0)
-            if agree
-            else 1.0
-        )
+        return min((one.chance_of_agreeing(unsteady, held) for one in self.accused if one.is_standing), default=1.0)
 
     # ---- how sure that is
 

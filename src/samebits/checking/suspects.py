@@ -213,7 +213,7 @@ class Suspect:
 
     @property
     def is_left_alone(self) -> bool:
-        return find(self.name).selects_algorithm
+        return find(self.name).left_alone
 
     @property
     def is_standing(self) -> bool:
@@ -370,7 +370,7 @@ class Lineup:
         """Whether a factor was seen to enter on a line of the user's, was found in the code, or can enter unseen."""
         factor = find(name)
         # Entries of an algorithm: the program asked for one that another run may not choose, and the pin prevented it.
-        if factor.has_sites or factor.selects_algorithm:
+        if factor.has_sites or factor.left_alone:
             return bool(self._baseline.entries(name))
         return not factor.found_statically or not self._is_explained(name)
 
@@ -426,4 +426,4 @@ class Lineup:
 
 
 def _is_algorithm(name: str) -> bool:
-    return find(name).selects_algorithm
+    return find(name).left_alone

@@ -65,7 +65,8 @@ class Factor(ABC):
             to enter and all other runs agree; a timeout of a run that treats it is blamed on it.
         varies_between_runs: it differs by itself between two runs on one machine, as a clock does.
         is_random: its values are as good as random: two runs choosing between two values agree by luck half the time.
-        selects_algorithm: its algorithms have different bits, so runs that release it are compared among themselves.
+        left_alone: released, it is left to chance (an algorithm with bits of its own, a race), and such runs are
+            compared among themselves.
         has_sites: it enters through calls that can be witnessed.
         may_raise: its pin makes operations that cannot repeat raise an error.
         found_statically: it enters without a call to witness; its lines are found by reading the user's code.
@@ -93,7 +94,7 @@ class Factor(ABC):
     may_stall: bool = False
     varies_between_runs: bool = True
     is_random: bool = False
-    selects_algorithm: bool = False
+    left_alone: bool = False
     has_sites: bool = False
     may_raise: bool = False
     found_statically: bool = False

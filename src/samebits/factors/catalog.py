@@ -22,6 +22,7 @@ from samebits.factors.numpy_rng import NumpyRng
 from samebits.factors.os_entropy import OsEntropy
 from samebits.factors.process_id import ProcessId
 from samebits.factors.python_rng import PythonRng
+from samebits.factors.stream_order import StreamOrder
 from samebits.factors.thread_order import ThreadOrder
 from samebits.factors.torch_algorithms import TorchAlgorithms
 from samebits.factors.torch_rng import TorchRng
@@ -41,6 +42,7 @@ CATALOG: tuple[Factor, ...] = (
     FileOrder(),
     CompletionOrder(),
     ThreadOrder(),
+    StreamOrder(),
     FilesLeftBehind(),
     UninitializedMemory(),
     CpuThreads(),

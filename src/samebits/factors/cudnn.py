@@ -18,7 +18,7 @@ class CudnnAutotune(TorchFlag):
     summary = "cuDNN's autotuner keeps the algorithm that was quickest this time, which may not be next time's"
     explanation = "the autotuner chose another algorithm"
     fix = "set torch.backends.cudnn.benchmark = False at {place}"
-    selects_algorithm = True
+    left_alone = True
     needs = ("cuda",)
     priced = ("pinned", "varied")
     flag = "backends.cudnn.benchmark"
@@ -38,7 +38,7 @@ class CudnnAlgorithms(TorchFlag):
     summary = "some cuDNN convolutions add gradients in whatever order their threads arrive"
     explanation = "a convolution whose result depends on timing"
     fix = "set torch.backends.cudnn.deterministic = True at {place}"
-    selects_algorithm = True
+    left_alone = True
     needs = ("cuda",)
     priced = ("pinned",)
     kernel_variables = ("TORCH_CUDNN_V8_API_DISABLED",)

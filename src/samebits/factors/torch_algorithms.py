@@ -54,7 +54,7 @@ class TorchAlgorithms(TorchSetting):
         REPLACED: 'call samebits.pin(factors=["torch-algorithms"]) at the start: torch alone would refuse'
     }
     choices = ("replace", "strict", "warn")
-    selects_algorithm = True
+    left_alone = True
     may_raise = True
     priced = ("pinned",)
 

@@ -25,7 +25,7 @@ class TritonAutotune(CallFactor):
     explanation = "{what} chose another configuration"
     fix = "give the kernel called at {place} a single configuration"
     fix_unplaced = "give autotuned kernels a single configuration"
-    selects_algorithm = True
+    left_alone = True
     needs = ("cuda",)
     priced = ("pinned",)
     effects = ("measured", "the first configuration", "the last configuration")

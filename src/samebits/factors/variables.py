@@ -99,7 +99,7 @@ class CublasWorkspace(VariablesFactor):
     too_late = "the first use of CUDA"
     fix = "set CUBLAS_WORKSPACE_CONFIG=:4096:8 before CUDA is first used"
     choices = VALID
-    selects_algorithm = True
+    left_alone = True
     needs = ("cuda",)
     priced = ("pinned",)
     kernel_variables = (VARIABLE, LT, "TORCH_BLAS_PREFER_CUBLASLT")

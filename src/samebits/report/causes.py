@@ -10,7 +10,6 @@ from samebits.checking.plan import CONTROL
 from samebits.checking.verdict import WITNESSED, Cause, CheckVerdict, LeftOut, Origin, Remedy, Unknown
 from samebits.factors.catalog import find
 from samebits.factors.files_left_behind import OUTSIDE
-from samebits.report.origins import missing_wait
 from samebits.report.places import place_words
 from samebits.report.rows import counted
 
@@ -73,9 +72,10 @@ def figures(cause: Cause) -> tuple[str, str]:
     pinned = f"pinned {held}/{held} identical"
     if not shown.diverged:
         return pinned, f"changed {shown.strays}/{released} differ{fail}"
+    how = "varied" if find(cause.factor).varied_by_default else "left alone"
     if shown.strays == released - 1:
-        return pinned, f"left alone {released}/{released} differ from one another{fail}"
-    return pinned, f"left alone {shown.strays}/{released} differ from the most common result{fail}"
+        return pinned, f"{how} {released}/{released} differ from one another{fail}"
+    return pinned, f"{how} {shown.strays}/{released} differ from the most common result{fail}"
 
 
 def evidence_words(cause: Cause) -> str:
@@ -176,8 +176,6 @@ def advice(verdict: CheckVerdict) -> list[str]:
         return [f"{pin}another operation in place of {origin.first.place.row.kind.op}, with a result that repeats"]
     if verdict.unknown.races:
         return ["let one process step, with the gradients of all, or let them step in a fixed order"]
-    if origin is not None and (line := missing_wait(origin)):
-        return [line]
     seeds = lines_of([seed.site for seed in verdict.unknown.seeds])
     seeded = [f"look at what the seed at {seeds} is computed from"] if seeds else []
     if verdict.unknown.read:

@@ -138,7 +138,7 @@ def _at(kind: OpKind) -> str:
 def _arrived(first: OriginOnRank) -> str:
     producer = first.producer
     if producer is None:
-        return "no recorded operation made it: it comes from NumPy, a file, a custom kernel, or another process"
+        return "no recorded operation made it: it comes from NumPy, a file, a custom kernel, another thread or process"
     where = f" at {Site(producer.path, producer.line).place}" if producer.path else ""
     if first.is_received:
         return f"received from another rank by {producer.op}{where}"
@@ -147,16 +147,6 @@ def _arrived(first: OriginOnRank) -> str:
     if producer.other_stream:
         return f"{producer.op}{where} agreed, on another stream: nobody waited for it, or something else wrote there"
     return f"the last operation that wrote there, {producer.op}{where}, agreed: something else has since"
-
-
-def missing_wait(origin: Origin) -> str:
-    """Tell what to look at where an input was written on another stream; empty where it was not."""
-    first = origin.first
-    producer, reads = first.producer, site_of(first.place.row.kind)
-    if producer is None or reads is None or not producer.other_stream or first.is_received or first.is_uninitialized:
-        return ""
-    made = Site(producer.path, producer.line).place if producer.path else producer.op
-    return f"does {reads.place} wait for what {made} queued on another stream (wait_stream)? What else writes there?"
 
 
 def _other_rank(other: OriginOnRank) -> str:

@@ -9,7 +9,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 rows = torch.randn(4096, 256).cuda()
 side = torch.cuda.Stream()
 for _step in range(30):
-    with torch.cuda.stream(side):
+    with torch.cuda.stream(side):  # <- stream-order
         x = rows[torch.randperm(4096, device="cuda")]
         for _ in range(20):
             x = torch.sin(x) + x

@@ -435,5 +435,8 @@ PYBIND11_MODULE(_standin, m) {
   m.def("set_device", [](int device) { standin::Guard().setDevice(c10::Device(standin::kType, device)); });
   m.def("generator", [](int device) { return standin::default_generator(device); });
   m.def("synchronize", [](int device) { standin::wait_for(device); }, pybind11::call_guard<pybind11::gil_scoped_release>());
+  m.def("sleep", [](int64_t cycles) {
+    standin::worker(standin::current_device).later([cycles] { std::this_thread::sleep_for(std::chrono::nanoseconds(cycles)); });
+  });
   m.def("resize_storage", [](c10::Storage storage, size_t bytes) { standin::resize_storage(*storage.unsafeGetStorageImpl(), bytes); });
 }

@@ -1,0 +1,91 @@
+"""On a device: work on another stream, which is waited for where that is pinned."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+import torch
+
+from tests.factors.contexts import lines, treated, watched
+from tests.gpu import DEVICE, IS_STANDIN, ON_A_DEVICE, own
+
+pytestmark = ON_A_DEVICE
+
+TIMES = 200
+SIZE = 64 if IS_STANDIN else 1 << 24
+
+
+class Set:
+    """Goes on with a stream, and back, by the function for it."""
+
+    def __init__(self, stream: Any, owner: Any) -> None:
+        self.stream, self.owner, self.before = stream, owner, own().current_stream()
+
+    def __enter__(self) -> None:
+        self.owner.set_stream(self.stream)
+
+    def __exit__(self, *_: object) -> None:
+        self.owner.set_stream(self.before)
+
+
+WAYS: dict[str, Callable[[Any], AbstractContextManager[Any]]] = {
+    "stream": lambda stream: own().stream(stream),
+    "set_stream": lambda stream: Set(stream, own()),
+    "accelerator": lambda stream: Set(stream, torch.accelerator),
+    "with": lambda stream: stream,
+}
+
+
+def counted(x: torch.Tensor) -> None:
+    """Work that the device is still busy with when this returns."""
+    for _ in range(TIMES):
+        x += 1
+
+
+def read_on_another(way: str) -> tuple[float, float]:
+    """What the current stream reads of a second one, and the second one of the current one; nobody waits."""
+    x, y, side = torch.zeros(SIZE, device=DEVICE), torch.zeros(SIZE, device=DEVICE), own().Stream()
+    own().synchronize()
+    with WAYS[way](side):
+        counted(x)
+    there = x.clone()
+    own().synchronize()
+    counted(y)
+    with WAYS[way](side):
+        back = y.clone()
+    own().synchronize()
+    return there.min().item(), back.min().item()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pinned_a_stream_waits_for_the_one_before_it(way: str) -> None:
+    """In both directions, however a program goes on with it; else it reads too early."""
+    with treated("stream-order"):
+        held = read_on_another(way)
+    early = read_on_another(way)
+
+    assert held == (TIMES, TIMES)
+    assert early != (TIMES, TIMES)
+
+
+def test_a_line_that_is_released_waits_for_nothing() -> None:
+    """The other one does; each is told once."""
+    first = read_on_another.__code__.co_firstlineno + 4
+    with watched("stream-order", "pinned") as seen:
+        read_on_another("stream")
+    with treated("stream-order", released=((__file__, first),)):
+        there, back = read_on_another("stream")
+
+    assert lines(seen) == [first, first + 5]
+    assert there < back == TIMES
+
+
+def test_who_stays_on_a_stream_is_not_asked_to_wait() -> None:
+    """Nor who goes on with no stream at all."""
+    with watched("stream-order", "pinned") as seen:
+        with own().stream(own().current_stream()), own().stream(None):
+            torch.ones(3, device=DEVICE)
+        own().set_stream(own().current_stream())
+
+    assert lines(seen) == []
