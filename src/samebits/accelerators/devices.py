@@ -104,8 +104,19 @@ def stream_setters() -> list[ModuleType]:
 
 
 def keep_busy(device: torch.device, cycles: int) -> None:
-    """Let the current stream of a device do nothing for so many cycles, if its module of torch offers that."""
-    getattr(getattr(_torch(), device.type), "_sleep", lambda _: None)(cycles)
+    """Let the current stream of the current device do nothing for so many cycles; elsewhere, or in vain, nothing."""
+    if device.index == current_index():
+        getattr(_current()[1], "_sleep", lambda _: None)(cycles)
+
+
+def is_captured() -> bool:
+    """Whether what is called now is not executed, but becomes part of a CUDA graph."""
+    cuda = _torch().cuda
+    try:
+        return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+    except RuntimeError:
+        # A device that has failed answers no more, and captures nothing.
+        return False
 
 
 def synchronize() -> None:

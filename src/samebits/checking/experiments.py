@@ -189,7 +189,8 @@ def _verdict(
     whole = [run for run in records if run.id in alike] or whole_runs(records)
     streams = streams_of(RunFolder(run.folder).recordings() for run in whole)
     kept = _kept_by_program(pool.runs)
-    tried = [name for name in request.varied if any(run.facts.has_use_for(name) for run in pool.runs)]
+    facts = [run.facts for run in pool.runs]
+    used = [one for one in request.varied if one in request.vary or any(each.has_use_for(one) for each in facts)]
     unvaried = [f"not varied, because the script sets it itself: {', '.join(kept)}"] if kept else []
     return CheckVerdict(
         kind=kind,
@@ -197,7 +198,7 @@ def _verdict(
         options=request.options,
         home=pool.home,
         runs=records,
-        varied=tuple(name for name in tried if not inquiry.is_left_out(name, "varied") and name not in kept),
+        varied=tuple(name for name in used if not inquiry.is_left_out(name, "varied") and name not in kept),
         pinned=tuple(in_order(request.pins)),
         left_out=tuple(inquiry.left_out),
         streams=streams,

@@ -180,8 +180,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
 
     A small set may keep its order by luck: where the code depends on one, more orders are tried. Threads are made to
     take turns in one order, in a run to the end, and in the reverse order. An unseeded choice, or an autotuner's, may
-    fall the same way: where the watched run asked for one, more runs are left alone. Factors that are varied here count
-    as varied in all that follows.
+    fall the same way, and a race: where the watched run asked for one, more runs are left alone, or varied by chance.
+    Factors that are varied here count as varied in all that follows.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
@@ -193,9 +193,10 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in (0, 1) if chosen]
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     asked = [find(name) for name, lines in facts.entries.items() if lines and name not in request.pins]
-    lucky = [one for one in asked if one.left_alone and one.name not in request.varied and facts.has_use_for(one.name)]
-    if lucky or any(factor.is_random for factor in asked):
-        others += [request.base("control again")] * LOOK_AGAIN_DRAWS
+    shaken = [one.name for one in asked if one.left_alone and one.name in request.varied]
+    if any(factor.is_random or (factor.left_alone and facts.has_use_for(factor.name)) for factor in asked):
+        alone = plans.varied_alone_run(request, shaken, 1) if shaken else request.base("control again")
+        others += [alone] * LOOK_AGAIN_DRAWS
     others = [stopping_after(plan, last) for plan in others]
     # These runs go to the end, as threads may start late.
     others += [following(plans.varied_alone_run(inquiry.request, [name], 1), runs[0]) for name in seen]

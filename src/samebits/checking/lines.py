@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from samebits.checking import plan as plans
 from samebits.checking.facts import Entry
 from samebits.checking.inquiry import Asking
-from samebits.checking.suspects import Suspect
+from samebits.checking.suspects import LEFT_ALONE_RUNS, Suspect
 from samebits.factors.catalog import find
 
 # The most runs for telling the lines of one factor apart; lines not told apart by then are named together.
@@ -53,6 +53,7 @@ class _LineSearch:
         self.suspect, self.name, self.baseline = suspect, suspect.name, suspect.baseline
         self.variant = suspect.showing_variant
         self.left = min(MOST_RUNS, self.baseline.inquiry.left)
+        self.times = LEFT_ALONE_RUNS if suspect.is_left_alone else 1  # a race may not show
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
     def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:
@@ -92,7 +93,7 @@ class _LineSearch:
         parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
         middle = len(parts) // 2
         halves = [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
-        is_split = len(entries) > 1 and self.left >= len(halves) + (self.is_in_libraries and not is_guilty)
+        is_split = len(entries) > 1 and self.left >= self.times * (len(halves) + (self.is_in_libraries > is_guilty))
         diverge = (yield from self._diverge_each(halves)) if is_split else []
         guilty = [half for half, diverges in zip(halves, diverge, strict=False) if diverges]
         if guilty:
@@ -115,8 +116,8 @@ class _LineSearch:
 
     def _diverge_each(self, parts: Sequence[Sequence[Entry]]) -> Asking[list[bool]]:
         """Whether runs diverge with the factor changed at these lines only, for each part of the lines."""
-        self.left -= len(parts)
-        places = [[entry.site.key for entry in part] for part in parts]
+        self.left -= len(parts) * self.times
+        places = [[entry.site.key for entry in part] for part in parts for _ in range(self.times)]
         plans_of = [plans.sites_released_run(self.baseline.spare, self.name, sites, self.variant) for sites in places]
-        runs = yield from self.baseline.inquiry.runs_of(plans_of)
-        return [self.suspect.shows(run) for run in runs]
+        shown = [self.suspect.shows(run) for run in (yield from self.baseline.inquiry.runs_of(plans_of))]
+        return [any(shown[at : at + self.times]) for at in range(0, len(shown), self.times)]

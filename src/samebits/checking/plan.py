@@ -184,8 +184,7 @@ def varied_run(request: CheckRequest, variant: int = 1, leave: Iterable[str] = (
 
 def varied_alone_run(request: CheckRequest, names: Sequence[str], variant: int) -> RunSpec:
     """Return the spec of a run in which only these factors are varied."""
-    others = [name for name in request.varied if name not in names]
-    return replace(varied_run(request, variant, leave=others), role=f"{names[0]} varied")
+    return request.base(f"{names[0]} varied").with_settings(dict.fromkeys(names, Setting("varied", variant=variant)))
 
 
 def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) -> RunSpec:
@@ -201,12 +200,13 @@ def pinned_run(request: CheckRequest, names: Iterable[str], last: int | None) ->
 def released_run(pinned: RunSpec, names: Sequence[str], variant: int) -> RunSpec:
     """Return the spec of the pinned run with some factors changed on purpose, in the same way in each such run.
 
-    With variant 0 they are left to chance, which is helped where that is possible without any other result.
+    With variant 0 they are left alone, or varied by chance where they are varied by default.
     """
     by_chance = {name: Setting("varied" if find(name).varied_by_default else "natural") for name in names}
     settings = dict.fromkeys(names, Setting("varied", variant=variant, steady=True)) if variant else by_chance
     which = " and ".join(names) if len(names) < 3 else f"{len(names)} factors"
-    return replace(pinned.with_settings(settings), role=f"{which} {'released' if variant else 'left alone'}")
+    how = "left alone" if Setting() in settings.values() else "released"
+    return replace(pinned.with_settings(settings), role=f"{which} {how}")
 
 
 def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], variant: int = RELEASED) -> RunSpec:

@@ -274,8 +274,7 @@ class Round:
         if self.baseline.differ(self.baseline.base, run) is None:
             trial.holds = trial.is_base = True
         if earlier is not None:
-            ids = [one.id for one in trial.varied]
-            self._note_remedy_pair(trial, *sorted([earlier, run], key=lambda one: one.id in ids))
+            self._note_remedy_pair(trial, *sorted([earlier, run], key=lambda one: one in trial.varied))
 
     def _note_remedy_pair(self, trial: RemedyTrial, a: Run, b: Run) -> None:
         """Note what two runs with a remedy show."""

@@ -2,7 +2,7 @@
 
 baseline    runs with everything pinned, which all other runs of a round are compared with
 released    factors that are changed on purpose, always in the same way
-left alone  factors that choose algorithms: each run has bits of its own, so several are compared with one another
+left alone  factors of chance (algorithms, races): each run may have its own bits, so several are compared together
 
 The likeliest factors are released first, one by one. Unlikely ones are released together, and one by one only where
 that makes runs diverge. A factor that was released and changed nothing, alone or together with others, is acquitted,
@@ -318,12 +318,12 @@ class Lineup:
         names = list(filter(self._baseline.base.facts.has_use_for, names))
         likely = [name for name in names if name in self._inquiry.request.vary or self._is_likely(name)]
         others = [name for name in names if name not in likely]
-        lucky = tuple(name for name in likely if find(name).varies_between_runs and not _is_algorithm(name))
+        lucky = tuple(name for name in likely if find(name).varies_between_runs and not _is_chance(name))
         self.queue = [
-            *(Release((name,), 0, LEFT_ALONE_RUNS) if _is_algorithm(name) else Release((name,)) for name in likely),
-            Release(tuple(name for name in others if not _is_algorithm(name))),
+            *(Release((name,), 0, LEFT_ALONE_RUNS) if _is_chance(name) else Release((name,)) for name in likely),
+            Release(tuple(name for name in others if not _is_chance(name))),
             *(Release(lucky, variant) for variant in LUCKY_VARIANTS),
-            Release(tuple(filter(_is_algorithm, others)), 0, LEFT_ALONE_RUNS),
+            Release(tuple(filter(_is_chance, others)), 0, LEFT_ALONE_RUNS),
         ]
 
     def next(self, accused: Collection[str], *, likely_only: bool = False) -> Asking[Suspect | None]:
@@ -425,5 +425,5 @@ class Lineup:
         return plans.released_run(pinned, release.names, release.variant)
 
 
-def _is_algorithm(name: str) -> bool:
+def _is_chance(name: str) -> bool:
     return find(name).left_alone

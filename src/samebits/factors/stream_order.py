@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from itertools import count
 
 # The real one: it may be treated, too.
 from os import urandom
 from types import ModuleType
 from typing import Any
 
-from samebits.accelerators.devices import current_stream, keep_busy, stream_setters
+from samebits.accelerators.devices import current_stream, is_captured, keep_busy, stream_setters
+from samebits.base.ranks import world_size
 from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.patching import wrapped
 
-# A few milliseconds on a GPU.
-MOST_CYCLES = 1 << 23
+# A few milliseconds on a GPU, after so many times more rarely.
+MOST_CYCLES, MANY = 1 << 23, 64
 
 
 class StreamOrder(CallFactor):
@@ -25,9 +28,9 @@ class StreamOrder(CallFactor):
     `record_stream` before its memory is used again. Where one is forgotten, the result depends on how far the device
     has come, mostly far enough in a short test. Pinned, a stream waits for the one before it whenever a thread goes on
     with another stream (`torch.cuda.stream`, `set_stream`, `with stream:`), so that nothing overlaps; varied,
-    the stream that it goes on with comes late, by chance, by up to some milliseconds. Left alone: streams of
-    several threads among each other, streams that C++ chooses by itself, and what the host reads of a copy with
-    `non_blocking=True` that is not there yet.
+    that stream comes late, by chance, by up to some milliseconds. Left alone: programs of several ranks, which may wait
+    for each other, what is captured in a graph, streams of several threads or devices among each other, those that C++
+    chooses by itself, and what the host reads of a copy with `non_blocking=True` that is not there yet.
     """
 
     name = "stream-order"
@@ -49,22 +52,27 @@ class StreamOrder(CallFactor):
 
 
 def _install(torch: ModuleType, context: FactorContext) -> None:
+    made = count()
+
     def switch(original: Callable[..., object], stream: Any, *args: object) -> object:
         if stream is None:
             return original(stream, *args)
-        before = current_stream(stream.device)
+        before, captures = current_stream(stream.device), is_captured()
         result = original(stream, *args)
         now = current_stream(stream.device)
-        mode = context.enter("work on another stream") if now != before else "natural"
+        # An exception on its way must not become another one, and ranks may wait for each other.
+        if now == before or captures or is_captured() or sys.exc_info()[0] is not None or world_size() > 1:
+            return result
+        mode = context.enter("work on another stream")
         if mode == "pinned":
             now.wait_stream(before)
         elif mode == "varied":
-            # Half of the time: a late stream may overtake nothing.
-            is_late, *drawn = urandom(4)
-            keep_busy(stream.device, is_late % 2 * int.from_bytes(drawn, "big") % MOST_CYCLES)
+            is_late, *cycles = urandom(4)
+            if is_late % (2 if next(made) < MANY else MANY) == 0:
+                keep_busy(stream.device, int.from_bytes(cycles, "big") % MOST_CYCLES)
         return result
 
     for module in stream_setters():
         context.replace(module, "set_stream", switch)
-    for name in ("__enter__", "__exit__"):
+    for name in {"__enter__", "__exit__"} & {*vars(torch.Stream)}:  # from torch 2.7 on
         context.set_method(torch.Stream, name, wrapped(getattr(torch.Stream, name), switch))

@@ -72,7 +72,7 @@ def figures(cause: Cause) -> tuple[str, str]:
     pinned = f"pinned {held}/{held} identical"
     if not shown.diverged:
         return pinned, f"changed {shown.strays}/{released} differ{fail}"
-    how = "varied" if find(cause.factor).varied_by_default else "left alone"
+    how = "released" if find(cause.factor).varied_by_default else "left alone"
     if shown.strays == released - 1:
         return pinned, f"{how} {released}/{released} differ from one another{fail}"
     return pinned, f"{how} {shown.strays}/{released} differ from the most common result{fail}"

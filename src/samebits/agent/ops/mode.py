@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack, _pop_mode, _push_mode
 
-from samebits.accelerators.devices import current_index, kind_in_use
+from samebits.accelerators.devices import current_index, is_captured, kind_in_use
 from samebits.agent.handlers import is_of_handler
 from samebits.agent.log import Log
 from samebits.agent.ops.call import Call, CallForm, exact, flat_tensors, kind_of
@@ -25,7 +25,6 @@ from samebits.agent.ops.capture import OpCapture
 from samebits.agent.ops.evidence import Producers, evidence_of, stream_number, value_of
 from samebits.agent.ops.places import Places
 from samebits.agent.ops.schemas import OpSchema, schema_of
-from samebits.agent.taps.graphs import is_captured
 from samebits.agent.taps.listening import listen
 from samebits.base.sites import without_own_frames
 from samebits.base.tracing import tracers

@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import ModuleType
 from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from samebits.accelerators.devices import is_captured
 from samebits.agent.taps.listening import listen
 
 UNSEEN = "what is computed inside CUDA graphs, but for the parameters after a replay that trains"
@@ -59,16 +59,6 @@ class Graphs:
 
     def _ended(self, graph: torch.cuda.CUDAGraph, *_: object, **__: object) -> None:
         self._under_way = [other for other in self._under_way if other is not graph]
-
-
-def is_captured() -> bool:
-    """Whether an operation that is called now is not executed, but becomes part of a CUDA graph."""
-    cuda: ModuleType = torch.cuda
-    try:
-        return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
-    except RuntimeError:
-        # A device that has failed answers no more, and captures nothing.
-        return False
 
 
 def is_tracing() -> bool:
