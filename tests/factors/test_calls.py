@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 
+from samebits.factors.catalog import find
+from samebits.factors.context import FactorContext, Setting
 from tests.factors.contexts import treated, watched
 
 # What is called, and the name by which it is witnessed.
@@ -117,3 +119,17 @@ def test_releasing_a_line_leaves_the_others(factor: str) -> None:
 
     assert [a == b for a, b in zip(pinned, released[0], strict=True)] == [True, False, True]
     assert released[0] == released[1]
+
+
+def test_a_torch_whose_streams_are_no_contexts_yet_is_treated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before torch 2.7 nobody writes `with stream:`; the functions that go on with a stream are there."""
+    monkeypatch.setattr(torch, "Stream", type("Stream", (), {}))
+    before = torch.cuda.set_stream
+    context = FactorContext("stream-order", Setting("pinned"))
+    find("stream-order").apply(context)
+    replaced = torch.cuda.set_stream is not before
+    context.end()
+
+    assert not context.failed
+    assert replaced
+    assert torch.cuda.set_stream is before
