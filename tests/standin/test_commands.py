@@ -87,7 +87,7 @@ def test_a_resume_that_loses_the_devices_generator_is_told(name: str, tmp_path: 
 def test_prices_are_those_of_the_device(name: str, tmp_path: Path) -> None:
     """A step takes as long as the device does, though the host has queued it soon, and memory is the device's."""
     write(tmp_path, steps=3000, more=" + torch.ones(1 << 24, device=device)[0] * 0" + " * 1" * 40)
-    words = "cost --format json --warm-up 6 --budget 60 --factor torch-algorithms --factor cudnn-autotune train.py"
+    words = "cost --format json --warm-up 6 --budget 90 --factor torch-algorithms --factor cudnn-autotune train.py"
     found = answer(tmp_path, words, name, rest_us=1000)
 
     assert found["status"] == 0
