@@ -17,7 +17,7 @@ from samebits.factors.base import CallFactor
 from samebits.factors.context import FactorContext
 from samebits.factors.patching import wrapped
 
-# A few milliseconds on a GPU, after so many times more rarely.
+# Every second switch is late, by a few milliseconds at most: what overwrites has to be in time. After 64, one in 64.
 MOST_CYCLES, MANY = 1 << 23, 64
 
 
