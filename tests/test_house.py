@@ -24,7 +24,7 @@ BUDGET = {
     "agent": 6250,
     "base": 950,
     "bits": 950,
-    "checking": 5000,
+    "checking": 5200,
     "cli": 1250,
     "comparison": 1750,
     "data": 1850,

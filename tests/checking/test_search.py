@@ -104,16 +104,20 @@ def test_every_listing_has_to_be_mended_by_itself() -> None:
     assert places(found.causes) == [("file-order", 2), ("file-order", 4)]
 
 
-@pytest.mark.parametrize(("in_library", "lines", "runs"), [(None, [5, 6], 2), (0, [5, 6], 2), (0, [], 3), (0, [6], 2)])
-def test_where_libraries_enter_too_the_lines_are_tried_first(
-    in_library: int | None, lines: list[int], runs: int
+@pytest.mark.parametrize(
+    ("in_library", "lines", "most"), [(None, [5, 6], 12), (0, [5, 6], 12), (0, [], 16), (0, [6], 12)]
+)
+def test_lines_are_told_apart_by_the_runs_that_prove_their_factor(
+    in_library: int | None, lines: list[int], most: int
 ) -> None:
-    """A line that changes the bits shows by itself that the libraries are not all that does."""
-    effects = Effect("clock", 0, in_library), *(Effect("clock", at, 0 if at in lines else None) for at in (5, 6))
-    found, simulation, _ = simulated(Script(effects=effects), random.Random(0))
+    """Each of two lines is one of the ways to release it; one that does nothing is drawn once, and told by that."""
+    for seed in range(20):
+        effects = Effect("clock", 0, in_library), *(Effect("clock", at, 0 if at in lines else None) for at in (5, 6))
+        found, simulation, _ = simulated(Script(effects=effects), random.Random(seed))
 
-    assert places(found.causes) == [("clock", line) for line in lines or [None]]
-    assert sum("released at" in run.plan.role for run in simulation.runs) == runs
+        assert places(found.causes) == [("clock", line) for line in lines or [None]]
+        assert found.causes[0].confirmed
+        assert len(simulation.runs) <= most
 
 
 def test_a_line_beside_libraries_is_told_by_the_runs_that_prove_its_factor() -> None:
@@ -454,7 +458,7 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert found.remedy.verified
     # What is dear comes last: by then the cause is confirmed.
     *short, a, b = [run.steps for run in simulation.runs]
-    assert (max(short), len(short), a, b) == (5, 13, 50, 50)
+    assert (max(short), len(short), a, b) == (5, 14, 50, 50)
 
 
 @pytest.mark.parametrize("step", [1, 20, None])

@@ -13,7 +13,7 @@ on no factor can be accused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from samebits.checking import plan as plans
@@ -118,10 +118,13 @@ class Baseline:
         """Return the lines at which a factor entered the first baseline run."""
         return self.base.facts.entries.get(name, ())
 
-    def only_line(self, name: str) -> tuple[SiteKey, ...]:
-        """Return the one line at which a factor entered that libraries use by themselves, too; else nothing."""
+    def first_lines(self, name: str) -> list[tuple[SiteKey, ...]]:
+        """Return the parts of its lines by which the search for guilty ones begins; none if it entered at one only."""
         entries = self.entries(name)
-        return (entries[0].site.key,) if len(entries) == 1 and name in self.base.facts.in_libraries else ()
+        if len(entries) == 1 and name not in self.base.facts.in_libraries:
+            return []
+        parts = [entries[:1]] if find(name).fixed_once else halves_of(entries)
+        return [tuple(entry.site.key for entry in part) for part in parts if part]
 
     # ---- where runs differ
 
@@ -164,6 +167,16 @@ class Baseline:
             self.inquiry.note_unsteady(DivergentRuns(a.id, b.id, place))
 
 
+def halves_of(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the lines in two parts; those of one function are together, unless there is no other function."""
+    functions: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
+    parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
+    middle = len(parts) // 2
+    return [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
+
+
 def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None]) -> list[list[Run]]:
     groups: list[list[Run]] = []
     for run in runs:
@@ -201,6 +214,7 @@ class Suspect:
     Attributes:
         ways: the treatments that release it, with the specs of such runs.
         divergent: two runs that show its effect; for a factor left alone, two of its own runs.
+        more_ways: other treatments that release it, for when one of `ways` tells it from nothing.
         proven: the chance that it is innocent, and the limit that this is below; None while it may be innocent.
     """
 
@@ -209,6 +223,7 @@ class Suspect:
     runs: list[Run]
     divergent: DivergentRuns
     baseline: Baseline
+    more_ways: dict[Treatment, RunSpec] = field(default_factory=dict)
     proven: tuple[float, float] | None = None
 
     @property
@@ -254,6 +269,7 @@ class Suspect:
         """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
         A new way whose result is that of another way, or of no release, is not drawn any more; nor one of our making.
+        In its place others are.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
@@ -264,14 +280,16 @@ class Suspect:
             self.baseline.note_if_unsteady(before, run)
         elif self.is_ours(run) or self.results()[run.id] in {UNCHANGED, *results}:
             self.ways.pop(way, None)
+            self.ways, self.more_ways = {**self.ways, **self.more_ways}, {}
 
     def shows(self, run: Run) -> bool:
         """Whether a run diverges from the baseline, and not by a failure of our making."""
         return self.baseline.differ(self.baseline.base, run) is not None and not self.is_ours(run)
 
-    def is_shown_by(self, sites: Sequence[SiteKey]) -> bool:
-        """Whether one of its runs in which it was released at these lines only diverges."""
-        return any(self._setting(run).released == (*sites,) and self.shows(run) for run in self.runs)
+    def is_shown_by(self, sites: Sequence[SiteKey]) -> bool | None:
+        """Whether runs in which it was released at these lines only diverge; None where there are none."""
+        runs = [run for run in self.runs if self._setting(run).released == (*sites,) and not self.is_ours(run)]
+        return any(map(self.shows, runs)) if runs else None
 
     def results(self) -> dict[int, Hashable]:
         """Return the result of each of its runs, by number; runs that are as the baseline are unchanged."""
@@ -403,22 +421,23 @@ class Lineup:
             elif names and names[0] not in [one.name for one in self.found]:
                 run, place = apart[0]
                 divergent = DivergentRuns(base.id, run.id, place)
-                self.found.append(
-                    Suspect(names[0], self._ways(names[0], release.variant), list(runs), divergent, baseline)
-                )
+                self.found.append(self._suspect(names[0], release.variant, list(runs), divergent))
         self.queue = [*halves, *self.queue]
 
-    def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
-        """Return the treatments of further runs: two ways, with different bits, for a factor that changes by itself.
+    def _suspect(self, name: str, variant: int, runs: list[Run], divergent: DivergentRuns) -> Suspect:
+        """Return a factor as a suspect; one that changes by itself has more than one way to be released.
 
-        Where it has a single line beside libraries, that line alone is released in the second way.
+        Where it has several lines, or one beside libraries, the other ways are parts of them alone.
         """
-        ways = {(name, variant): plans.keeping_nothing(self._plan(Release((name,), variant)))}
+        baseline, spare, first = self._baseline, self._baseline.spare, self._plan(Release((name,), variant))
+        lines, whole = dict[Treatment, RunSpec](), dict[Treatment, RunSpec]()
         if variant and find(name).varies_between_runs:
-            spare, line, second = self._baseline.spare, self._baseline.only_line(name), plans.RELEASED_OTHERWISE
-            whole = plans.released_run(spare, [name], second)
-            ways[name, second] = plans.sites_released_run(spare, name, line, second) if line else whole
-        return ways
+            *numbers, last = plans.RELEASED_OTHERWISE
+            for number, part in zip(numbers, baseline.first_lines(name), strict=False):
+                lines[name, number] = plans.sites_released_run(spare, name, part, number)
+            whole[name, last] = plans.released_run(spare, [name], last)
+        ways = {(name, variant): plans.keeping_nothing(first), **(lines or whole)}
+        return Suspect(name, ways, runs, divergent, baseline, whole if lines else {})
 
     def _plan(self, release: Release) -> RunSpec:
         pinned = self._baseline.plan if release.variant else self._baseline.spare
