@@ -21,7 +21,7 @@ MOST_ANY = 8
 BUDGET = {
     "accelerators": 175,
     "against": 700,
-    "agent": 6250,
+    "agent": 6500,
     "base": 950,
     "bits": 950,
     "checking": 5200,

@@ -9,7 +9,9 @@ import pytest
 
 # What the whole torch does, and what it does in a recorded run: the script says so in a file of its own.
 SCRIPT = """
+import gc
 import sys
+import weakref
 import torch
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
@@ -27,11 +29,18 @@ train()
 optimizer.load_state_dict(optimizer.state_dict())
 optimizer.add_param_group({{"params": [torch.ones(2, requires_grad=True)]}})
 is_early = "torch._dynamo" in sys.modules
+
+def made():
+    function = torch._disable_dynamo(lambda: None).__wrapped__
+    return weakref.ref(function)
+
+gone = made()
+gc.collect()
 {more}
 train()
 sums = [one.double().sum().item().hex() for one in model.parameters()]
 with open(sys.argv[1], "w") as file:
-    print(is_early, torch.is_grad_enabled(), *sums, file=file)
+    print(is_early, torch.is_grad_enabled(), gone(), *sums, file=file)
 """
 COMPILED = """
 model = torch.compile(model, backend="eager")
@@ -79,5 +88,5 @@ def test_a_recorded_run_reads_it_when_it_is_needed(optimizer: str, more: str, tm
     early, *plain = said(tmp_path).split()
     late, *recorded = said(tmp_path, "-m", "samebits", "run").split()
 
-    assert (early, late) == ("True", "False")
+    assert (early, late, plain[1]) == ("True", "False", "None")
     assert plain == recorded

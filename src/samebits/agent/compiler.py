@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from samebits.factors.imports import when_loaded
 
@@ -23,33 +23,45 @@ _MARKED = "__dynamo_disable"
 
 def read_when_needed() -> None:
     """Keep the compiler unread until something of it is needed; call it before torch is imported."""
-    whole = ExitStack()
-    when_loaded("torch._compile", lambda module: _replace(module, "_disable_dynamo", _mark, whole))
-    when_loaded("torch.optim.optimizer", lambda module: _replace(module, "_use_grad_for_differentiable", _step, whole))
-    when_loaded(COMPILER, lambda _: whole.close())
+    unmarked = _Unmarked()
+    when_loaded("torch._compile", lambda module: _replace(module, "_disable_dynamo", unmarked.mark))
+    when_loaded("torch.optim.optimizer", lambda module: _replace(module, "_use_grad_for_differentiable", unmarked.step))
+    when_loaded(COMPILER, unmarked.restore)
 
 
-def _replace(module: ModuleType, name: str, replacement: Callable[..., object], whole: ExitStack) -> None:
-    setattr(module, name, partial(replacement, whole, getattr(module, name)))
+def _replace(module: ModuleType, name: str, replacement: Callable[..., object]) -> None:
+    setattr(module, name, partial(replacement, getattr(module, name)))
 
 
-def _mark(whole: ExitStack, mark: Callable[..., Any], fn: Any = None, recursive: bool = True) -> Any:
-    if fn is None:
-        return partial(_mark, whole, mark, recursive=recursive)
-    marked = mark(fn, recursive)
-    if COMPILER not in sys.modules and isinstance(fn, FunctionType) and _MARKED in marked.__code__.co_consts:
-        vars(fn)[_MARKED] = fn
-        whole.callback(vars(fn).pop, _MARKED, None)
-    return marked
+class _Unmarked:
+    """Functions that are called without a mark so far, and the code of those steps of optimizers that have one."""
 
+    def __init__(self) -> None:
+        self.functions = WeakSet[FunctionType]()
+        self.steps = WeakKeyDictionary[FunctionType, CodeType]()
 
-def _step(whole: ExitStack, mark: Callable[..., Any], func: Callable[..., object]) -> Any:
-    marked, plain = mark(func), _plain_step(func).__code__
-    code = marked.__code__
-    if COMPILER not in sys.modules and COMPILER in code.co_names and code.co_freevars == plain.co_freevars:
-        marked.__code__ = plain.replace(co_filename=code.co_filename, co_name=code.co_name)
-        whole.callback(setattr, marked, "__code__", code)
-    return marked
+    def mark(self, mark: Callable[..., Any], fn: Any = None, recursive: bool = True) -> Any:
+        if fn is None:
+            return partial(self.mark, mark, recursive=recursive)
+        marked = mark(fn, recursive)
+        if COMPILER not in sys.modules and isinstance(fn, FunctionType) and _MARKED in marked.__code__.co_consts:
+            vars(fn)[_MARKED] = fn
+            self.functions.add(fn)
+        return marked
+
+    def step(self, mark: Callable[..., Any], func: Callable[..., object]) -> Any:
+        marked, plain = mark(func), _plain_step(func).__code__
+        code = marked.__code__
+        if COMPILER not in sys.modules and COMPILER in code.co_names and code.co_freevars == plain.co_freevars:
+            marked.__code__ = plain.replace(co_filename=code.co_filename, co_name=code.co_name)
+            self.steps[marked] = code
+        return marked
+
+    def restore(self, _compiler: ModuleType) -> None:
+        for function in self.functions:
+            vars(function).pop(_MARKED, None)
+        for step, code in self.steps.items():
+            step.__code__ = code
 
 
 def _plain_step(func: Callable[..., object]) -> Any:
