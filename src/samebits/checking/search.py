@@ -83,8 +83,15 @@ class SearchState:
 
     @property
     def accused(self) -> list[Suspect]:
-        """The suspects that still stand: for others, a later round has shown that nothing repeats where they differ."""
-        return [suspect for suspect in self.rounds[-1].accused if suspect.is_standing] if self.rounds else []
+        """The suspects that still stand: for others, a later round has shown that nothing repeats where they differ.
+
+        Where runs treated alike diverge at all, one that differed before any lot was drawn has shown nothing yet.
+        """
+        if not self.rounds:
+            return []
+        last = self.rounds[-1]
+        is_unsteady = last.inquiry.unsteady is not None
+        return [one for one in last.accused if one.is_standing and (not is_unsteady or last.evidence(one).chance < 1)]
 
     def _lines_of(self, suspect: Suspect) -> list[GuiltyLine]:
         lines = _read_lines(suspect)
