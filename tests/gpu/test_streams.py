@@ -1,5 +1,7 @@
 """On a device: work on another stream, which is waited for where that is pinned."""
 
+import queue
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -79,6 +81,39 @@ def test_a_line_that_is_released_waits_for_nothing() -> None:
 
     assert lines(seen) == [first, first + 5]
     assert there < back == TIMES
+
+
+def read_of_another_thread() -> tuple[float, float]:
+    """What this thread reads of another one's stream, and that one of this thread's; nobody waits."""
+    x, y = torch.zeros(SIZE, device=DEVICE), torch.zeros(SIZE, device=DEVICE)
+    there, back, copies = queue.Queue[torch.Tensor](), queue.Queue[torch.Tensor](), list[torch.Tensor]()
+    own().synchronize()
+
+    def work() -> None:
+        with own().stream(own().Stream()):
+            counted(x)
+            there.put(x)
+            copies.append(back.get().clone())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    copies.append(there.get().clone())
+    counted(y)
+    back.put(y)
+    thread.join()
+    own().synchronize()
+    return copies[0].min().item(), copies[1].min().item()
+
+
+def test_pinned_a_stream_waits_for_what_another_thread_hands_over() -> None:
+    """By a queue, in both directions; with the pin gone, nobody waits any more."""
+    with treated("stream-order"):
+        held = read_of_another_thread()
+    early = read_of_another_thread()
+
+    assert held == (TIMES, TIMES)
+    assert early != (TIMES, TIMES)
+    assert not hasattr(threading.Condition.__exit__, "__wrapped__")
 
 
 def test_who_stays_on_a_stream_is_not_asked_to_wait() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection
 from itertools import count
 
 # The real one: it may be treated, too.
@@ -27,10 +28,11 @@ class StreamOrder(CallFactor):
     A prefetcher that copies the next batch on a stream of its own needs `wait_stream` before the batch is used, and
     `record_stream` before its memory is used again. Where one is forgotten, the result depends on how far the device
     has come, mostly far enough in a short test. Pinned, a stream waits for the one before it whenever a thread goes on
-    with another stream (`torch.cuda.stream`, `set_stream`, `with stream:`), so that nothing overlaps; varied,
-    that stream comes late, by chance, by up to some milliseconds. Left alone: programs of several ranks, which may wait
-    for each other, what is captured in a graph, streams of several threads or devices among each other, those that C++
-    chooses by itself, and what the host reads of a copy with `non_blocking=True` that is not there yet.
+    with another stream (`torch.cuda.stream`, `set_stream`, `with stream:`), and for those of other threads whenever one
+    hands something over (by a queue, an event, a future), so that nothing overlaps; varied, that stream comes late, by
+    chance, by up to some milliseconds. Left alone: programs of several ranks, which may wait for each other, what is
+    captured in a graph, streams that C++ chooses by itself, and what the host reads of a copy with `non_blocking=True`
+    that is not there yet.
     """
 
     name = "stream-order"
@@ -53,6 +55,21 @@ class StreamOrder(CallFactor):
 
 def _install(torch: ModuleType, context: FactorContext) -> None:
     made = count()
+    # The stream of each thread, and under 0 the first one that was left for another.
+    latest: dict[int, Any] = {}
+
+    def order(now: Any, others: Collection[Any]) -> None:
+        # An exception on its way must not become another one, and ranks may wait for each other.
+        if is_captured() or sys.exc_info()[0] is not None or world_size() > 1:
+            return
+        mode = context.enter("work on another stream")
+        if mode == "pinned":
+            for other in others:
+                now.wait_stream(other)
+        elif mode == "varied":
+            is_late, *cycles = urandom(4)
+            if is_late % (2 if next(made) < MANY else MANY) == 0:
+                keep_busy(now.device, int.from_bytes(cycles, "big") % MOST_CYCLES)
 
     def switch(original: Callable[..., object], stream: Any, *args: object) -> object:
         if stream is None:
@@ -60,16 +77,20 @@ def _install(torch: ModuleType, context: FactorContext) -> None:
         before, captures = current_stream(stream.device), is_captured()
         result = original(stream, *args)
         now = current_stream(stream.device)
-        # An exception on its way must not become another one, and ranks may wait for each other.
-        if now == before or captures or is_captured() or sys.exc_info()[0] is not None or world_size() > 1:
-            return result
-        mode = context.enter("work on another stream")
-        if mode == "pinned":
-            now.wait_stream(before)
-        elif mode == "varied":
-            is_late, *cycles = urandom(4)
-            if is_late % (2 if next(made) < MANY else MANY) == 0:
-                keep_busy(stream.device, int.from_bytes(cycles, "big") % MOST_CYCLES)
+        if now != before and not captures:
+            if not latest:
+                latest[0] = before
+                # Queues, events and futures hand over with one of these.
+                context.replace_method(threading.Condition, "__exit__", handed_over)
+            latest[threading.get_ident()] = now
+            order(now, [before])
+        return result
+
+    def handed_over(original: Callable[..., object], *args: object) -> object:
+        result = original(*args)
+        latest[threading.get_ident()] = now = current_stream(latest[0].device)
+        if len(latest) > 2:  # more than one thread
+            order(now, [stream for stream in [*latest.values()] if stream != now])
         return result
 
     for module in stream_setters():
