@@ -10,9 +10,12 @@ import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
 from types import ModuleType
 
-from samebits.agent.compiler import COMPILER, read_when_needed
+COMPILER = "torch._dynamo"
 
 
 class Late(ModuleType):
@@ -87,4 +90,10 @@ class Finder(MetaPathFinder, Loader):
 
 
 sys.meta_path.insert(0, Finder())
-read_when_needed()
+# By their paths: nobody has imported samebits yet.
+house = find_spec("samebits")
+if house is not None:
+    imports, compiler = (
+        run_path(Path(house.origin).parent / one) for one in ("factors/imports.py", "agent/compiler.py")
+    )
+    compiler["read_when_needed"](imports["when_loaded"])

@@ -11,18 +11,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
-from samebits.factors.imports import when_loaded
-
+WhenLoaded: TypeAlias = Callable[[str, Callable[[ModuleType], None]], None]
 COMPILER = "torch._dynamo"
 # Where torch keeps a function with its mark: it asks the compiler for one only once.
 _MARKED = "__dynamo_disable"
 
 
-def read_when_needed() -> None:
-    """Keep the compiler unread until something of it is needed; call it before torch is imported."""
+def read_when_needed(when_loaded: WhenLoaded) -> None:
+    """Keep the compiler unread until something of it is needed; call it before torch is imported.
+
+    Args:
+        when_loaded: calls a function with a module as soon as that is loaded (`factors.imports`).
+    """
     unmarked = _Unmarked()
     when_loaded("torch._compile", lambda module: _replace(module, "_disable_dynamo", unmarked.mark))
     when_loaded("torch.optim.optimizer", lambda module: _replace(module, "_use_grad_for_differentiable", unmarked.step))

@@ -81,7 +81,7 @@ def start(plan_path: str) -> None:
         # Last, so that a seed is noted as the program gave it, before any factor changes it.
         witness_seeds(seeded)
     if plan.record:
-        read_when_needed()
+        read_when_needed(when_loaded)
     files = FilesWatched(journal, place, plan.begins == "left") if plan.record else None
     if files is not None:
         files.install()
