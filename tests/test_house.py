@@ -28,7 +28,7 @@ BUDGET = {
     "cli": 1250,
     "comparison": 1750,
     "data": 1850,
-    "factors": 5250,
+    "factors": 5450,
     "fixing": 1500,
     "integrations": 1350,
     "launch": 1250,
