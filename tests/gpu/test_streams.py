@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -90,6 +91,7 @@ def read_of_another_thread() -> tuple[float, float]:
     own().synchronize()
 
     def work() -> None:
+        time.sleep(0.1)  # the other thread waits by then
         with own().stream(own().Stream()):
             counted(x)
             there.put(x)

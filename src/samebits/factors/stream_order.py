@@ -78,21 +78,21 @@ def _install(torch: ModuleType, context: FactorContext) -> None:
         result = original(stream, *args)
         now = current_stream(stream.device)
         if now != before and not captures:
-            if not latest:
-                latest[0] = before
-                # Queues, events and futures hand over with one of these.
-                context.replace_method(threading.Condition, "__exit__", handed_over)
+            latest.setdefault(0, before)
             latest[threading.get_ident()] = now
             order(now, [before])
         return result
 
     def handed_over(original: Callable[..., object], *args: object) -> object:
         result = original(*args)
-        latest[threading.get_ident()] = now = current_stream(latest[0].device)
-        if len(latest) > 2:  # more than one thread
-            order(now, [stream for stream in [*latest.values()] if stream != now])
+        if latest:
+            latest[threading.get_ident()] = now = current_stream(latest[0].device)
+            if len(latest) > 2:  # more than one thread
+                order(now, [stream for stream in [*latest.values()] if stream != now])
         return result
 
+    # Queues, events and futures hand over with one of these. A thread may wait in one before any stream is used.
+    context.replace_method(threading.Condition, "__exit__", handed_over)
     for module in stream_setters():
         context.replace(module, "set_stream", switch)
     for name in {"__enter__", "__exit__"} & {*vars(torch.Stream)}:  # from torch 2.7 on
