@@ -136,6 +136,49 @@ def test_a_stream_that_is_not_waited_for_is_named(waits: bool, work: str, layers
     assert waits or found["remedy"]["verified"]
 
 
+THREADS = """import queue
+import threading
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 3)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.randn(16, 256, 8)
+main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+batches = queue.Queue(2)
+def feed():
+    with torch.cuda.stream(side):
+        for rows in data:
+            x = rows.cuda()
+            for _ in range(20):
+                x = torch.sin(x) + x
+            batches.put((x, side.record_event()))
+thread = threading.Thread(target=feed)
+thread.start()
+for step in range(16):
+    x, ready = batches.get()
+    {waits}
+    x.record_stream(main)
+    loss = model(x).logsumexp(1).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+thread.join()
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_another_thread_makes_is_waited_for_or_named(waits: bool, tmp_path: Path) -> None:
+    """By the line that takes it."""
+    script = THREADS.format(waits="ready.wait()" if waits else "pass")
+    found = answer(tmp_path, script, "cuda", "late", "rubbish")
+
+    causes = [(cause["factor"], cause["location"]["line"], cause["confirmed"]) for cause in found["causes"]]
+    assert (found["verdict"], causes) == (("same", []) if waits else ("different", [("stream-order", 21, True)]))
+    assert waits or found["remedy"]["verified"]
+
+
 def test_the_script_for_a_gpu_is_told_on_the_stand_in(tmp_path: Path) -> None:
     """The same one, with its line."""
     found = answer(tmp_path, FORGOTTEN.read_text(), "cuda", "late", "rubbish")
