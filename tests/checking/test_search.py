@@ -458,7 +458,7 @@ def test_what_differs_at_once_is_explained_within_the_first_look() -> None:
     assert found.remedy.verified
     # What is dear comes last: by then the cause is confirmed.
     *short, a, b = [run.steps for run in simulation.runs]
-    assert (max(short), len(short), a, b) == (5, 14, 50, 50)
+    assert (max(short), len(short), a, b) == (5, 13, 50, 50)
 
 
 @pytest.mark.parametrize("step", [1, 20, None])

@@ -118,13 +118,16 @@ class Baseline:
         """Return the lines at which a factor entered the first baseline run."""
         return self.base.facts.entries.get(name, ())
 
-    def first_lines(self, name: str) -> list[tuple[SiteKey, ...]]:
-        """Return the parts of its lines by which the search for guilty ones begins; none if it entered at one only."""
+    def parts_of(self, name: str) -> list[tuple[SiteKey, ...]]:
+        """Return the parts of its lines that are told apart while a factor is proven guilty, where that saves runs.
+
+        Draws from a generator are not, since harmless ones often come before those that matter.
+        """
         entries = self.entries(name)
-        if len(entries) == 1 and name not in self.base.facts.in_libraries:
+        is_alone = len(entries) == 1 and name not in self.base.facts.in_libraries
+        if is_alone or (len(entries) > 1 and find(name).fixed_once):
             return []
-        parts = [entries[:1]] if find(name).fixed_once else halves_of(entries)
-        return [tuple(entry.site.key for entry in part) for part in parts if part]
+        return [tuple(entry.site.key for entry in part) for part in halves_of(entries) if part]
 
     # ---- where runs differ
 
@@ -251,7 +254,7 @@ class Suspect:
     def showing_variant(self) -> int:
         """The variant with which a run of it differed from the baseline: other variants may change nothing."""
         shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
-        return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
+        return self._setting(next(shown, self.runs[0])).variant or plans.RELEASED
 
     def chance_of_agreeing(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
         """Return the chance that held runs all agree by luck, if something other than this factor makes runs diverge.
@@ -269,7 +272,7 @@ class Suspect:
         """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
         A new way whose result is that of another way, or of no release, is not drawn any more; nor one of our making.
-        In its place others are.
+        Then `more_ways` are.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
@@ -302,7 +305,10 @@ class Suspect:
         return {} if self.is_left_alone else {self._way(self.runs[0]): self.results()[self.runs[0].id]}
 
     def _way(self, run: Run) -> Treatment:
-        return self.name, 0 if self.is_left_alone else self._setting(run).variant
+        setting = self._setting(run)
+        if setting.released:
+            return self.name, -1 - self.baseline.parts_of(self.name).index(setting.released)
+        return self.name, 0 if self.is_left_alone else setting.variant
 
     def is_ours(self, run: Run) -> bool:
         """Whether a run failed in which a line was released alone: two clocks may disagree then."""
@@ -432,10 +438,9 @@ class Lineup:
         baseline, spare, first = self._baseline, self._baseline.spare, self._plan(Release((name,), variant))
         lines, whole = dict[Treatment, RunSpec](), dict[Treatment, RunSpec]()
         if variant and find(name).varies_between_runs:
-            *numbers, last = plans.RELEASED_OTHERWISE
-            for number, part in zip(numbers, baseline.first_lines(name), strict=False):
-                lines[name, number] = plans.sites_released_run(spare, name, part, number)
-            whole[name, last] = plans.released_run(spare, [name], last)
+            for number, part in enumerate(baseline.parts_of(name), 1):
+                lines[name, -number] = plans.sites_released_run(spare, name, part, variant)
+            whole[name, plans.RELEASED_OTHERWISE] = plans.released_run(spare, [name], plans.RELEASED_OTHERWISE)
         ways = {(name, variant): plans.keeping_nothing(first), **(lines or whole)}
         return Suspect(name, ways, runs, divergent, baseline, whole if lines else {})
 

@@ -62,11 +62,11 @@ def _install(torch: ModuleType, context: FactorContext) -> None:
         # An exception on its way must not become another one, and ranks may wait for each other.
         if is_captured() or sys.exc_info()[0] is not None or world_size() > 1:
             return
-        mode = context.enter("work on another stream")
-        if mode == "pinned":
+        if context.enter("work on another stream") == "pinned":
             for other in others:
                 now.wait_stream(other)
-        elif mode == "varied":
+        # Where some line is released, streams come late at all: the others wait.
+        if context.mode == "varied" or context.setting.released:
             is_late, *cycles = urandom(4)
             if is_late % (2 if next(made) < MANY else MANY) == 0:
                 keep_busy(now.device, int.from_bytes(cycles, "big") % MOST_CYCLES)
