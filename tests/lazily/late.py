@@ -94,6 +94,6 @@ sys.meta_path.insert(0, Finder())
 house = find_spec("samebits")
 if house is not None:
     imports, compiler = (
-        run_path(Path(house.origin).parent / one) for one in ("factors/imports.py", "agent/compiler.py")
+        run_path(str(Path(house.origin).parent / one)) for one in ("factors/imports.py", "agent/compiler.py")
     )
     compiler["read_when_needed"](imports["when_loaded"])
