@@ -1,21 +1,18 @@
 """Parts of torch that it imports at once and short trainings never use: read when something of one is needed.
 
-They take half of the time of a short process, and the tests start thousands of those. The compiler waits as it does in
-the runs that samebits makes. Once one part is needed, all are read, in the order in which torch reads them.
+They are half of the time that a short process takes, and the tests start thousands of those. An optimizer imports the
+compiler to mark where it must stop, also where nobody compiles: until more is asked of it, those two calls are answered
+as they work while nothing is compiled. Once one part is needed, all are read, in the order in which torch reads them.
 Kernels for tensors without data are read with the first decomposition; a script that has such tensors and nothing of
 the kind finds those alone that torch has in C++.
 """
 
+import functools
 import os
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
-from pathlib import Path
-from runpy import run_path
 from types import ModuleType
-
-COMPILER = "torch._dynamo"
 
 
 class Late(ModuleType):
@@ -29,6 +26,26 @@ class Late(ModuleType):
         self.__class__ = ModuleType
         self.__spec__.loader = self.__loader__ = self.__spec__.loader_state
         self.__loader__.exec_module(self)
+
+
+class LateCompiler(Late):
+    def graph_break(self, msg=""):
+        pass
+
+    def disable(self, fn=None, recursive=True, **options):
+        """Out of the compiler's sight, from when there is one."""
+        if fn is None:
+            return functools.partial(self.disable, recursive=recursive, **options)
+
+        @functools.wraps(fn)
+        def disabled(*args, **kwargs):
+            if isinstance(self, Late):
+                return fn(*args, **kwargs)
+            if not hasattr(disabled, "real"):
+                disabled.real = self.disable(fn, recursive, **options)
+            return disabled.real(*args, **kwargs)
+
+        return disabled
 
 
 class LateKernels(Late):
@@ -53,6 +70,7 @@ LATE = {
     "torch.export": Late,
     "torch.quantization": Late,
     KERNELS: LateKernels,
+    "torch._dynamo": LateCompiler,
 }
 
 
@@ -71,7 +89,7 @@ def can_wait_for_kernels():
 
 class Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname, path=None, target=None):
-        if fullname == COMPILER or isinstance(sys.modules.get(fullname.rpartition(".")[0]), Late):
+        if isinstance(sys.modules.get(fullname.rpartition(".")[0]), Late):
             read_all()
         kernels = sys.modules.get(KERNELS)
         if fullname in READS_KERNELS and isinstance(kernels, Late):
@@ -90,10 +108,3 @@ class Finder(MetaPathFinder, Loader):
 
 
 sys.meta_path.insert(0, Finder())
-# By their paths: nobody has imported samebits yet.
-house = find_spec("samebits")
-if house is not None:
-    imports, compiler = (
-        run_path(str(Path(house.origin).parent / one)) for one in ("factors/imports.py", "agent/compiler.py")
-    )
-    compiler["read_when_needed"](imports["when_loaded"])

@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from samebits.agent.compiler import read_when_needed
 from samebits.agent.process_end import compiled_regions, notes_of_use
 from samebits.agent.taps.files import FilesWatched
 from samebits.agent.taps.messages import keep_messages
@@ -80,8 +79,6 @@ def start(plan_path: str) -> None:
     if plan.witness:
         # Last, so that a seed is noted as the program gave it, before any factor changes it.
         witness_seeds(seeded)
-    if plan.record:
-        read_when_needed(when_loaded)
     files = FilesWatched(journal, place, plan.begins == "left") if plan.record else None
     if files is not None:
         files.install()
