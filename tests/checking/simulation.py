@@ -258,11 +258,11 @@ class Simulation:
         if effect.factor == RACE:
             shows = (own.mode != "pinned" or is_released) and self.luck.random() < effect.shows
             return self.luck.random() if shows else "held"
-        if own.mode == "pinned":
-            return "other" if is_released else "held"
-        if own.mode == "varied":
+        if own.mode == "varied" or is_released:
             fray = self.luck.random() if effect.frays else ""
             return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}{fray}"
+        if own.mode == "pinned":
+            return "held"
         if not find(effect.factor).varies_between_runs:
             return "natural"
         if effect.kinds:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from samebits.checking import plan as plans
 from samebits.checking.facts import Entry
 from samebits.checking.inquiry import Asking
-from samebits.checking.suspects import LEFT_ALONE_RUNS, Suspect, halves_of
+from samebits.checking.suspects import LEFT_ALONE_RUNS, Suspect
 from samebits.factors.catalog import find
 
 # The most runs for telling the lines of one factor apart; lines not told apart by then are named together.
@@ -87,7 +87,12 @@ class _LineSearch:
 
         `is_guilty`: together they are known to be guilty.
         """
-        halves = halves_of(entries)
+        functions: dict[tuple[str, str], list[Entry]] = {}
+        for entry in entries:
+            functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
+        parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
+        middle = len(parts) // 2
+        halves = [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
         is_split = len(entries) > 1 and self.left >= self.times * (len(halves) + (self.is_in_libraries > is_guilty))
         diverge = (yield from self._diverge_each(halves)) if is_split else []
         guilty = [half for half, diverges in zip(halves, diverge, strict=False) if diverges]
@@ -102,7 +107,8 @@ class _LineSearch:
 
     def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
         """Whether the user's lines make runs diverge, and not only what libraries do by themselves."""
-        return not self.is_in_libraries or (yield from self._diverge(entries))
+        is_known = self.suspect.is_shown_by([entry.site.key for entry in entries])
+        return not self.is_in_libraries or is_known or (yield from self._diverge(entries))
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         (diverges,) = yield from self._diverge_each([entries])
@@ -110,12 +116,8 @@ class _LineSearch:
 
     def _diverge_each(self, parts: Sequence[Sequence[Entry]]) -> Asking[list[bool]]:
         """Whether runs diverge with the factor changed at these lines only, for each part of the lines."""
-        sites = [tuple(entry.site.key for entry in part) for part in parts]
-        known = {part: self.suspect.is_shown_by(part) for part in sites}
-        untried = [part for part in sites if known[part] is None]
-        self.left -= len(untried) * self.times
-        plans_of = [plans.sites_released_run(self.baseline.spare, self.name, part, self.variant) for part in untried]
-        runs = yield from self.baseline.inquiry.runs_of([plan for plan in plans_of for _ in range(self.times)])
-        for number, part in enumerate(untried):
-            known[part] = any(map(self.suspect.shows, runs[number * self.times : (number + 1) * self.times]))
-        return [bool(known[part]) for part in sites]
+        self.left -= len(parts) * self.times
+        places = [[entry.site.key for entry in part] for part in parts for _ in range(self.times)]
+        plans_of = [plans.sites_released_run(self.baseline.spare, self.name, sites, self.variant) for sites in places]
+        shown = [self.suspect.shows(run) for run in (yield from self.baseline.inquiry.runs_of(plans_of))]
+        return [any(shown[at : at + self.times]) for at in range(0, len(shown), self.times)]

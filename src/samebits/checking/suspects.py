@@ -13,7 +13,7 @@ on no factor can be accused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from samebits.checking import plan as plans
@@ -118,16 +118,10 @@ class Baseline:
         """Return the lines at which a factor entered the first baseline run."""
         return self.base.facts.entries.get(name, ())
 
-    def parts_of(self, name: str) -> list[tuple[SiteKey, ...]]:
-        """Return the parts of its lines that are told apart while a factor is proven guilty, where that saves runs.
-
-        Draws from a generator are not, since harmless ones often come before those that matter.
-        """
+    def only_line(self, name: str) -> tuple[SiteKey, ...]:
+        """Return the one line at which a factor entered that libraries use by themselves, too; else nothing."""
         entries = self.entries(name)
-        is_alone = len(entries) == 1 and name not in self.base.facts.in_libraries
-        if is_alone or (len(entries) > 1 and find(name).fixed_once):
-            return []
-        return [tuple(entry.site.key for entry in part) for part in halves_of(entries) if part]
+        return (entries[0].site.key,) if len(entries) == 1 and name in self.base.facts.in_libraries else ()
 
     # ---- where runs differ
 
@@ -170,16 +164,6 @@ class Baseline:
             self.inquiry.note_unsteady(DivergentRuns(a.id, b.id, place))
 
 
-def halves_of(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Return the lines in two parts; those of one function are together, unless there is no other function."""
-    functions: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        functions.setdefault((entry.site.path, entry.site.function), []).append(entry)
-    parts = list(functions.values()) if len(functions) > 1 else [[entry] for entry in entries]
-    middle = len(parts) // 2
-    return [[entry for part in half for entry in part] for half in (parts[:middle], parts[middle:])]
-
-
 def _classes(runs: Sequence[Run], differ: Callable[[Run, Run], Divergence | None]) -> list[list[Run]]:
     groups: list[list[Run]] = []
     for run in runs:
@@ -217,7 +201,6 @@ class Suspect:
     Attributes:
         ways: the treatments that release it, with the specs of such runs.
         divergent: two runs that show its effect; for a factor left alone, two of its own runs.
-        more_ways: other treatments that release it, for when one of `ways` tells it from nothing.
         proven: the chance that it is innocent, and the limit that this is below; None while it may be innocent.
     """
 
@@ -226,7 +209,6 @@ class Suspect:
     runs: list[Run]
     divergent: DivergentRuns
     baseline: Baseline
-    more_ways: dict[Treatment, RunSpec] = field(default_factory=dict)
     proven: tuple[float, float] | None = None
 
     @property
@@ -254,7 +236,7 @@ class Suspect:
     def showing_variant(self) -> int:
         """The variant with which a run of it differed from the baseline: other variants may change nothing."""
         shown = (run for run in self.runs if self.baseline.differ(self.baseline.base, run) is not None)
-        return self._setting(next(shown, self.runs[0])).variant or plans.RELEASED
+        return self._way(next(shown, self.runs[0]))[1] or plans.RELEASED
 
     def chance_of_agreeing(self, divergent: DivergentRuns, held: Sequence[Run]) -> float:
         """Return the chance that held runs all agree by luck, if something other than this factor makes runs diverge.
@@ -272,7 +254,6 @@ class Suspect:
         """Add a run with the factor released: it must have the bits of earlier runs with the same change.
 
         A new way whose result is that of another way, or of no release, is not drawn any more; nor one of our making.
-        Then `more_ways` are.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
@@ -283,16 +264,14 @@ class Suspect:
             self.baseline.note_if_unsteady(before, run)
         elif self.is_ours(run) or self.results()[run.id] in {UNCHANGED, *results}:
             self.ways.pop(way, None)
-            self.ways, self.more_ways = {**self.ways, **self.more_ways}, {}
 
     def shows(self, run: Run) -> bool:
         """Whether a run diverges from the baseline, and not by a failure of our making."""
         return self.baseline.differ(self.baseline.base, run) is not None and not self.is_ours(run)
 
-    def is_shown_by(self, sites: Sequence[SiteKey]) -> bool | None:
-        """Whether runs in which it was released at these lines only diverge; None where there are none."""
-        runs = [run for run in self.runs if self._setting(run).released == (*sites,) and not self.is_ours(run)]
-        return any(map(self.shows, runs)) if runs else None
+    def is_shown_by(self, sites: Sequence[SiteKey]) -> bool:
+        """Whether one of its runs in which it was released at these lines only diverges."""
+        return any(self._setting(run).released == (*sites,) and self.shows(run) for run in self.runs)
 
     def results(self) -> dict[int, Hashable]:
         """Return the result of each of its runs, by number; runs that are as the baseline are unchanged."""
@@ -305,10 +284,7 @@ class Suspect:
         return {} if self.is_left_alone else {self._way(self.runs[0]): self.results()[self.runs[0].id]}
 
     def _way(self, run: Run) -> Treatment:
-        setting = self._setting(run)
-        if setting.released:
-            return self.name, -1 - self.baseline.parts_of(self.name).index(setting.released)
-        return self.name, 0 if self.is_left_alone else setting.variant
+        return self.name, 0 if self.is_left_alone else self._setting(run).variant
 
     def is_ours(self, run: Run) -> bool:
         """Whether a run failed in which a line was released alone: two clocks may disagree then."""
@@ -427,22 +403,22 @@ class Lineup:
             elif names and names[0] not in [one.name for one in self.found]:
                 run, place = apart[0]
                 divergent = DivergentRuns(base.id, run.id, place)
-                self.found.append(self._suspect(names[0], release.variant, list(runs), divergent))
+                self.found.append(
+                    Suspect(names[0], self._ways(names[0], release.variant), list(runs), divergent, baseline)
+                )
         self.queue = [*halves, *self.queue]
 
-    def _suspect(self, name: str, variant: int, runs: list[Run], divergent: DivergentRuns) -> Suspect:
-        """Return a factor as a suspect; one that changes by itself has more than one way to be released.
+    def _ways(self, name: str, variant: int) -> dict[Treatment, RunSpec]:
+        """Return the treatments of further runs: two ways, with different bits, for a factor that changes by itself.
 
-        Where it has several lines, or one beside libraries, the other ways are parts of them alone.
+        Where it has a single line beside libraries, that line alone is released in the second way.
         """
-        baseline, spare, first = self._baseline, self._baseline.spare, self._plan(Release((name,), variant))
-        lines, whole = dict[Treatment, RunSpec](), dict[Treatment, RunSpec]()
+        ways = {(name, variant): plans.keeping_nothing(self._plan(Release((name,), variant)))}
         if variant and find(name).varies_between_runs:
-            for number, part in enumerate(baseline.parts_of(name), 1):
-                lines[name, -number] = plans.sites_released_run(spare, name, part, variant)
-            whole[name, plans.RELEASED_OTHERWISE] = plans.released_run(spare, [name], plans.RELEASED_OTHERWISE)
-        ways = {(name, variant): plans.keeping_nothing(first), **(lines or whole)}
-        return Suspect(name, ways, runs, divergent, baseline, whole if lines else {})
+            spare, line, second = self._baseline.spare, self._baseline.only_line(name), plans.RELEASED_OTHERWISE
+            whole = plans.released_run(spare, [name], second)
+            ways[name, second] = plans.sites_released_run(spare, name, line, second) if line else whole
+        return ways
 
     def _plan(self, release: Release) -> RunSpec:
         pinned = self._baseline.plan if release.variant else self._baseline.spare
