@@ -104,20 +104,28 @@ def test_every_listing_has_to_be_mended_by_itself() -> None:
     assert places(found.causes) == [("file-order", 2), ("file-order", 4)]
 
 
-@pytest.mark.parametrize(
-    ("in_library", "lines", "most"), [(None, [5, 6], 12), (0, [5, 6], 12), (0, [], 16), (0, [6], 12)]
-)
-def test_lines_are_told_apart_by_the_runs_that_prove_their_factor(
-    in_library: int | None, lines: list[int], most: int
-) -> None:
-    """Each of two lines is one of the ways to release it; one that does nothing is drawn once, and told by that."""
-    for seed in range(20):
-        effects = Effect("clock", 0, in_library), *(Effect("clock", at, 0 if at in lines else None) for at in (5, 6))
-        found, simulation, _ = simulated(Script(effects=effects), random.Random(seed))
+def test_what_entered_is_a_cause_or_stands_under_unknown() -> None:
+    """Also a suspect for which no lot was drawn where runs treated alike diverge: it is no cause, and is not lost."""
+    effects, told = (Effect("file-order", 5, 0), Effect("clock", 7, 0)), []
+    for seed in range(40):
+        found, _, _ = simulated(Script(effects=effects, coins=((3, 0.2),)), random.Random(seed))
+        if found.unknown is not None:
+            told.append({name for name, _ in found.unknown.witnessed})
+            assert {cause.factor for cause in found.causes} == {"clock", "file-order"} - told[-1]
 
-        assert places(found.causes) == [("clock", line) for line in lines or [None]]
-        assert found.causes[0].confirmed
-        assert len(simulation.runs) <= most
+    assert {"clock", "file-order"} in told
+
+
+@pytest.mark.parametrize(("in_library", "lines", "runs"), [(None, [5, 6], 2), (0, [5, 6], 2), (0, [], 3), (0, [6], 2)])
+def test_where_libraries_enter_too_the_lines_are_tried_first(
+    in_library: int | None, lines: list[int], runs: int
+) -> None:
+    """A line that changes the bits shows by itself that the libraries are not all that does."""
+    effects = Effect("clock", 0, in_library), *(Effect("clock", at, 0 if at in lines else None) for at in (5, 6))
+    found, simulation, _ = simulated(Script(effects=effects), random.Random(0))
+
+    assert places(found.causes) == [("clock", line) for line in lines or [None]]
+    assert sum("released at" in run.plan.role for run in simulation.runs) == runs
 
 
 def test_a_line_beside_libraries_is_told_by_the_runs_that_prove_its_factor() -> None:

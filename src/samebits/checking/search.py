@@ -87,11 +87,10 @@ class SearchState:
 
         Where runs treated alike diverge at all, one that differed before any lot was drawn has shown nothing yet.
         """
-        if not self.rounds:
-            return []
-        last = self.rounds[-1]
-        is_unsteady = last.inquiry.unsteady is not None
-        return [one for one in last.accused if one.is_standing and (not is_unsteady or last.evidence(one).chance < 1)]
+        standing = [one for one in self.rounds[-1].accused if one.is_standing] if self.rounds else []
+        if not standing or self.rounds[-1].inquiry.unsteady is None:
+            return standing
+        return [one for one in standing if self.rounds[-1].evidence(one).chance < 1]
 
     def _lines_of(self, suspect: Suspect) -> list[GuiltyLine]:
         lines = _read_lines(suspect)
@@ -148,7 +147,7 @@ class SearchState:
         """Runs that diverge with everything pinned, or with the remedy and nothing else to suspect; None if none do."""
         if not self.rounds or (self.full_pin is not None and self.full_pin.cause.confirmed):
             return None
-        last, witnessed = self.rounds[-1], _witnessed(self.rounds[-1])
+        last, witnessed = self.rounds[-1], self._witnessed
         unsteady = last.inquiry.unsteady
         if unsteady is not None and not last.accounts_for(unsteady):
             is_held = {unsteady.a, unsteady.b} <= {run.id for run in last.baseline.runs}
@@ -160,6 +159,17 @@ class SearchState:
             return None if later is None else Unknown(later, False, witnessed=witnessed)
         acquitted, untried = tuple(in_order(last.lineup.acquitted)), tuple(self.waiting)
         return Unknown(last.at, False, witnessed=witnessed, acquitted=acquitted, untried=untried)
+
+    @property
+    def _witnessed(self) -> tuple[tuple[str, Entry], ...]:
+        """Every factor that entered the first run with everything pinned, with its first line, except accused ones."""
+        baseline = self.rounds[-1].baseline
+        if not baseline.runs:  # the runs were used up before
+            return ()
+        facts, accused = baseline.base.facts, {suspect.name for suspect in self.accused}
+        read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
+        entries = {**facts.entries, **read}
+        return tuple((name, entries[name][0]) for name in in_order(entries) if entries[name] and name not in accused)
 
     @property
     def waiting(self) -> list[str]:
@@ -251,14 +261,3 @@ def _read_lines(suspect: Suspect) -> list[GuiltyLine]:
     """Return the lines found by reading the code, for factors whose lines only reading finds."""
     lines = suspect.baseline.base.facts.read_lines.get(suspect.name, ())
     return [GuiltyLine(lines[0], tuple(lines[1:]))] if lines and find(suspect.name).found_statically else []
-
-
-def _witnessed(round_: Round) -> tuple[tuple[str, Entry], ...]:
-    """Return every factor that entered the first baseline run, with its first line, except for guilty ones."""
-    if not round_.baseline.runs:  # the runs were used up before
-        return ()
-    guilty = {suspect.name for suspect in round_.accused if suspect.is_standing}
-    facts = round_.baseline.base.facts
-    read = {name: lines for name, lines in facts.read_lines.items() if find(name).held_in_part}
-    entries = {**facts.entries, **read}
-    return tuple((name, entries[name][0]) for name in in_order(entries) if entries[name] and name not in guilty)
