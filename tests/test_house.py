@@ -21,10 +21,10 @@ MOST_ANY = 8
 BUDGET = {
     "accelerators": 175,
     "against": 700,
-    "agent": 6500,
+    "agent": 6250,
     "base": 950,
     "bits": 950,
-    "checking": 5200,
+    "checking": 5150,
     "cli": 1250,
     "comparison": 1750,
     "data": 1850,

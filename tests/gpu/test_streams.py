@@ -1,5 +1,6 @@
 """On a device: work on another stream, which is waited for where that is pinned."""
 
+import os
 import queue
 import threading
 import time
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.factors.contexts import lines, treated, watched
+from samebits.factors import stream_order
+from tests.factors.contexts import here, lines, treated, watched
 from tests.gpu import DEVICE, IS_STANDIN, ON_A_DEVICE, own
 
 pytestmark = ON_A_DEVICE
@@ -116,6 +118,48 @@ def test_pinned_a_stream_waits_for_what_another_thread_hands_over() -> None:
     assert held == (TIMES, TIMES)
     assert early != (TIMES, TIMES)
     assert not hasattr(threading.Condition.__exit__, "__wrapped__")
+
+
+def handed_on(number: int) -> int:
+    """What a thread without a stream of its own gives back, of what it was handed by a queue."""
+    there, back = queue.Queue[int](), queue.Queue[int]()
+    thread = threading.Thread(target=lambda: back.put(there.get()))
+    thread.start()
+    there.put(number)
+    thread.join()
+    return back.get()
+
+
+def test_threads_on_one_stream_are_not_asked_to_wait() -> None:
+    """Though another one was used before."""
+    with watched("stream-order", "pinned") as seen:
+        with own().stream(own().Stream()):
+            there = here() - 1
+        assert handed_on(1) == 1
+
+    assert {*lines(seen)} == {there}
+
+
+def test_a_stream_that_captures_is_waited_for_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait of another thread would become part of the graph: a capture lasts here while this thread is in it."""
+    this_thread = threading.get_ident()
+    with watched("stream-order", "pinned") as seen, own().stream(own().Stream()):
+        entered = len(seen)
+        with monkeypatch.context() as patch:
+            patch.setattr(stream_order, "is_captured", lambda: threading.get_ident() == this_thread)
+            assert handed_on(1) == 1
+        assert len(seen) == entered
+        assert handed_on(2) == 2
+        assert len(seen) > entered
+
+
+def test_a_forked_process_hands_over_without_the_device() -> None:
+    """Its parent uses several streams; it may not use the device at all."""
+    with treated("stream-order"), own().stream(own().Stream()):
+        child = os.fork()
+        if child == 0:
+            os._exit(handed_on(3))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
 
 def test_who_stays_on_a_stream_is_not_asked_to_wait() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import count
 
-# The real one: it may be treated, too.
-from os import urandom
+# The real ones: they may be treated, too.
+from os import getpid, urandom
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from samebits.accelerators.devices import current_stream, is_captured, keep_busy, stream_setters
 from samebits.base.ranks import world_size
@@ -28,11 +30,11 @@ class StreamOrder(CallFactor):
     A prefetcher that copies the next batch on a stream of its own needs `wait_stream` before the batch is used, and
     `record_stream` before its memory is used again. Where one is forgotten, the result depends on how far the device
     has come, mostly far enough in a short test. Pinned, a stream waits for the one before it whenever a thread goes on
-    with another stream (`torch.cuda.stream`, `set_stream`, `with stream:`), and for those of other threads whenever one
-    hands something over (by a queue, an event, a future), so that nothing overlaps; varied, that stream comes late, by
-    chance, by up to some milliseconds. Left alone: programs of several ranks, which may wait for each other, what is
-    captured in a graph, streams that C++ chooses by itself, and what the host reads of a copy with `non_blocking=True`
-    that is not there yet.
+    with another stream (`torch.cuda.stream`, `set_stream`, `with stream:`); where a thread hands something to another
+    one (by a queue, an event, a future), the other's stream waits for what the first had queued by then. So nothing
+    overlaps. Varied, a stream comes late there, by chance, by up to some milliseconds. Left alone: programs of several
+    ranks, which may wait for each other, what is captured in a graph, streams that C++ chooses by itself, and what the
+    host reads of a copy with `non_blocking=True` that is not there yet.
     """
 
     name = "stream-order"
@@ -55,21 +57,22 @@ class StreamOrder(CallFactor):
 
 def _install(torch: ModuleType, context: FactorContext) -> None:
     made = count()
-    # The stream of each thread, and under 0 the first one that was left for another.
-    latest: dict[int, Any] = {}
+    # Where this program uses more than one stream: processes, by number, and their devices.
+    used: set[tuple[int, Any]] = set()
+    # Lock → device and stream → what a thread had queued there when it last let go of the lock, and who has seen that.
+    queued: WeakKeyDictionary[Any, dict[tuple[Any, int], tuple[Any, set[int]]]] = WeakKeyDictionary()
 
-    def order(now: Any, others: Collection[Any]) -> None:
-        # An exception on its way must not become another one, and ranks may wait for each other.
-        if is_captured() or sys.exc_info()[0] is not None or world_size() > 1:
+    def order(device: Any, waits: Sequence[Callable[[], object]]) -> None:
+        if world_size() > 1:  # ranks may wait for each other
             return
         if context.enter("work on another stream") == "pinned":
-            for other in others:
-                now.wait_stream(other)
-        # Where some line is released, streams come late at all: the others wait.
+            for wait in waits:
+                wait()
+        # Where some line is released, all streams may come late: the others are waited for.
         if context.mode == "varied" or context.setting.released:
             is_late, *cycles = urandom(4)
             if is_late % (2 if next(made) < MANY else MANY) == 0:
-                keep_busy(now.device, int.from_bytes(cycles, "big") % MOST_CYCLES)
+                keep_busy(device, int.from_bytes(cycles, "big") % MOST_CYCLES)
 
     def switch(original: Callable[..., object], stream: Any, *args: object) -> object:
         if stream is None:
@@ -78,21 +81,34 @@ def _install(torch: ModuleType, context: FactorContext) -> None:
         result = original(stream, *args)
         now = current_stream(stream.device)
         if now != before and not captures:
-            latest.setdefault(0, before)
-            latest[threading.get_ident()] = now
-            order(now, [before])
+            used.add((getpid(), now.device))
+            with suppress(RuntimeError):  # a device that has failed: the program hears of it by itself
+                if not is_captured():
+                    order(now.device, [lambda: now.wait_stream(before)])
         return result
 
-    def handed_over(original: Callable[..., object], *args: object) -> object:
-        result = original(*args)
-        if latest:
-            latest[threading.get_ident()] = now = current_stream(latest[0].device)
-            if len(latest) > 2:  # more than one thread
-                order(now, [stream for stream in [*latest.values()] if stream != now])
+    def pass_on(lock: object) -> None:
+        for device in [device for process, device in used.copy() if process == getpid()]:
+            now, here = current_stream(device), queued.setdefault(lock, {})
+            new = [event for (where, _), (event, seen) in here.items() if where == device and now.stream_id not in seen]
+            for _, seen in here.values():
+                seen.add(now.stream_id)
+            if new:
+                order(device, [partial(now.wait_event, event) for event in new])
+            here[device, now.stream_id] = now.record_event(), {now.stream_id}
+
+    def let_go(original: Callable[..., object], condition: Any, *args: object) -> object:
+        try:
+            if used and not is_captured():
+                with suppress(RuntimeError):
+                    pass_on(condition._lock)
+        finally:
+            result = original(condition, *args)
         return result
 
     # Queues, events and futures hand over with one of these. A thread may wait in one before any stream is used.
-    context.replace_method(threading.Condition, "__exit__", handed_over)
+    for name in ("__exit__", "wait"):
+        context.replace_method(threading.Condition, name, let_go)
     for module in stream_setters():
         context.replace(module, "set_stream", switch)
     for name in {"__enter__", "__exit__"} & {*vars(torch.Stream)}:  # from torch 2.7 on
