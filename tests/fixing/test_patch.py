@@ -1,8 +1,9 @@
 """Each kind of cure, in the styles in which people write; and what no edit mends says why."""
 
-import textwrap
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -45,593 +46,48 @@ def wanted(factor: str, called: str, text: str, mark: str = "# <-") -> MendReque
 
 def patched(factor: str, called: str, before: str, attempt: int = 0) -> tuple[str, Draft]:
     """The script after the patch."""
-    text = textwrap.dedent(before).lstrip()
-    draft = patch([wanted(factor, called, text)], program(text), attempt)
-    return (draft.changes[0].after.decode() if draft.changes else text), draft
+    draft = patch([wanted(factor, called, before)], program(before), attempt)
+    return (draft.changes[0].after.decode() if draft.changes else before), draft
 
 
-# A seed that is another one each time, and in each worker of a loader.
-DRAWN = 'torch.randint(2**32, (), device="cpu").item()'
-# name: (factor, what was called, before, after); one line is marked.
-CURES = {
-    "no seed": (
-        "torch-rng",
-        "torch.rand",
-        """
-        '''Doc.'''
-        import torch
-        from torch import nn
-        x = torch.rand(3)  # <-
-        """,
-        """
-        '''Doc.'''
-        import torch
-        from torch import nn
+class Case(NamedTuple):
+    """A factor, what was called at the marked line, and the script before and after the patch."""
 
-        torch.manual_seed(0)
-        x = torch.rand(3)  # <-
-        """,
-    ),
-    "no import": (
-        "torch-rng",
-        "torch.rand",
-        """
-        from torch import rand
+    factor: str
+    called: str
+    before: str
+    after: str
 
-        x = rand(3)  # <-
-        """,
-        """
-        from torch import rand
-        import torch
-        torch.manual_seed(0)
 
-        x = rand(3)  # <-
-        """,
-    ),
-    "an import that comes late": (
-        "torch-rng",
-        "torch.rand",
-        """
-        import os
-        os.environ["OMP_NUM_THREADS"] = "1"
-        import torch
-        from torch import nn
-        x = torch.rand(3)  # <-
-        """,
-        """
-        import os
-        os.environ["OMP_NUM_THREADS"] = "1"
-        import torch
-        from torch import nn
+def cases() -> dict[str, Case]:
+    """Those of `cures.txt` by name: each is a diff of the whole script, below a line `==== name (factor: called)`."""
+    found = {}
+    for part in re.split(r"^==== ", Path(__file__).with_name("cures.txt").read_text(), flags=re.M)[1:]:
+        head, *rows = part.splitlines()
+        name, factor, called = re.fullmatch(r"(.*?) \(([\w -]+)(?:: (.*))?\)", head).groups("")  # type: ignore[union-attr]
+        before, after = ("".join(f"{row[1:]}\n" for row in rows if row[:1] != sign) for sign in "+-")
+        found[name] = Case(factor, called, before, after)
+    return found
 
-        torch.manual_seed(0)
-        x = torch.rand(3)  # <-
-        """,
-    ),
-    "a seed that NumPy would refuse": (
-        "numpy-rng",
-        "numpy.random.rand",
-        """
-        import numpy as np
-        import torch
-        BIG = 20240131235959
-        torch.manual_seed(BIG)  # early
-        x = np.random.rand(3)  # <-
-        """,
-        """
-        import numpy as np
-        import torch
-        BIG = 20240131235959
-        torch.manual_seed(BIG)  # early
-        np.random.seed(BIG % 2**32)
-        x = np.random.rand(3)  # <-
-        """,
-    ),
-    "another alias": (
-        "numpy-rng",
-        "numpy.random.rand",
-        """
-        #!/usr/bin/env python
-        # A licence.
-        import numpy
-        x = numpy.random.rand(3)  # <-
-        """,
-        """
-        #!/usr/bin/env python
-        # A licence.
-        import numpy
 
-        numpy.random.seed(0)
-        x = numpy.random.rand(3)  # <-
-        """,
-    ),
-    "its own constant": (
-        "numpy-rng",
-        "numpy.random.rand",
-        """
-        import numpy as np
-
-        SEED = 7
-        x = np.random.rand(3)  # <-
-        """,
-        """
-        import numpy as np
-
-        SEED = 7
-        np.random.seed(SEED)
-        x = np.random.rand(3)  # <-
-        """,
-    ),
-    "beside the others": (
-        "python-rng",
-        "random.shuffle",
-        """
-        import random
-        import torch
-
-        def set_seed(seed):
-            torch.manual_seed(seed)  # early
-
-        def main():
-            set_seed(3)
-            random.shuffle([1, 2])  # <-
-
-        main()
-        """,
-        """
-        import random
-        import torch
-
-        def set_seed(seed):
-            torch.manual_seed(seed)  # early
-            random.seed(seed)
-
-        def main():
-            set_seed(3)
-            random.shuffle([1, 2])  # <-
-
-        main()
-        """,
-    ),
-    "two beside the other one, as reading finds": (
-        "another seed",
-        "",
-        """
-        import numpy as np
-        import random
-        import torch
-
-        def set_seed(seed):
-            torch.manual_seed(seed)
-
-        set_seed(3)
-        x = np.random.rand(3) * random.random() + torch.rand(3).numpy()  # <-
-        """,
-        """
-        import numpy as np
-        import random
-        import torch
-
-        def set_seed(seed):
-            torch.manual_seed(seed)
-            np.random.seed(seed % 2**32)
-            random.seed(seed)
-
-        set_seed(3)
-        x = np.random.rand(3) * random.random() + torch.rand(3).numpy()  # <-
-        """,
-    ),
-    "a shuffled evaluation": (
-        "evaluation",
-        "",
-        """
-        test_loader = DataLoader(data, 8, True, num_workers=2)  # <-
-        """,
-        """
-        test_loader = DataLoader(data, 8, False, num_workers=2)  # <-
-        """,
-    ),
-    "a misspelt variable": (
-        "misspelt",
-        "",
-        """
-        import os
-        os.environ["CUBLAS_WORKSPACE_CONFG"] = ":4096:8"  # <-
-        """,
-        """
-        import os
-        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # <-
-        """,
-    ),
-    "a variable that comes too late": (
-        "late variable",
-        "",
-        """
-        import os
-        import torch
-        if True:
-            x = 3
-        os.environ["OMP_NUM_THREADS"] = "1"  # one is enough  # <-
-        """,
-        """
-        import os
-
-        os.environ["OMP_NUM_THREADS"] = "1"  # one is enough  # <-
-        import torch
-        if True:
-            x = 3
-        """,
-    ),
-    "a variable that comes too late, and so does os": (
-        "late variable",
-        "",
-        """
-        from torch import nn
-        import os
-        os.environ["OMP_NUM_THREADS"] = "1"  # <-
-        """,
-        """
-        import os
-        os.environ["OMP_NUM_THREADS"] = "1"  # <-
-        from torch import nn
-        import os
-        """,
-    ),
-    "an option that nothing reads": (
-        "torch-rng",
-        "torch.rand",
-        """
-        import argparse
-        import torch
-
-        def parse():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("--seed", type=int)
-            return parser.parse_args()
-
-        def made(seed=None):
-            np.random.seed(seed)
-            return torch.rand(3)  # <-
-
-        def main():
-            args = parse()
-            print(made())
-
-        main()
-        """,
-        """
-        import argparse
-        import torch
-
-        def parse():
-            parser = argparse.ArgumentParser()
-            parser.add_argument("--seed", type=int, default=0)
-            return parser.parse_args()
-
-        def made(seed=None):
-            np.random.seed(seed)
-            return torch.rand(3)  # <-
-
-        def main():
-            args = parse()
-            torch.manual_seed(args.seed)
-            print(made())
-
-        main()
-        """,
-    ),
-    "an option that is None": (
-        "torch-rng",
-        "torch.rand",
-        """
-        import argparse
-        import torch
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--seed", type=int, default=None)
-        args = parser.parse_args()
-        if args.seed is not None:
-            torch.manual_seed(args.seed)
-        print(torch.rand(3))  # <-
-        """,
-        """
-        import argparse
-        import torch
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--seed", type=int, default=0)
-        args = parser.parse_args()
-        if args.seed is not None:
-            torch.manual_seed(args.seed)
-        print(torch.rand(3))  # <-
-        """,
-    ),
-    "a seed that comes too late": (
-        "torch-rng",
-        "torch.rand",
-        """
-        import torch
-        def main(seed=0):
-            '''Doc.'''
-            own = seed + 1
-            x = torch.rand(3)  # <-
-            torch.manual_seed(own)  # late
-            return x
-        print(main())
-        """,
-        """
-        import torch
-        def main(seed=0):
-            '''Doc.'''
-            own = seed + 1
-            torch.manual_seed(own)  # late
-            x = torch.rand(3)  # <-
-            return x
-        print(main())
-        """,
-    ),
-    "a call that seeds too late": (
-        "torch-rng",
-        "torch.rand",
-        """
-        import torch
-        def set_seed(seed):
-            torch.manual_seed(seed)  # late
-        def main():
-            x = torch.rand(3)  # <-
-            set_seed(4)
-            return x
-        print(main())
-        """,
-        """
-        import torch
-        def set_seed(seed):
-            torch.manual_seed(seed)  # late
-        def main():
-            set_seed(4)
-            x = torch.rand(3)  # <-
-            return x
-        print(main())
-        """,
-    ),
-    "a listing": (
-        "file-order",
-        "os.listdir",
-        "import os\nnames = [n for n in os.listdir('.') if len(os.listdir(n)) > 1]  # <-\n",
-        "import os\nnames = [n for n in sorted(os.listdir('.')) if len(sorted(os.listdir(n))) > 1]  # <-\n",
-    ),
-    "a chain over lines": (
-        "file-order",
-        "pathlib.Path.glob",
-        "from pathlib import Path\npaths = [\n    p for p in Path('a')  # data\n    .glob('*.pt')  # <-\n]\n",
-        "from pathlib import Path\npaths = [\n    p for p in sorted(Path('a')  # data\n    .glob('*.pt'))  # <-\n]\n",
-    ),
-    "a first one": (
-        "file-order",
-        "pathlib.Path.iterdir",
-        "first = next(folder.iterdir())  # <-\n",
-        "first = next(iter(sorted(folder.iterdir())))  # <-\n",
-    ),
-    "a first one, by a name": (
-        "file-order",
-        "pathlib.Path.iterdir",
-        "files = folder.iterdir()  # <-\nfirst = next(files)\n",
-        "files = iter(sorted(folder.iterdir()))  # <-\nfirst = next(files)\n",
-    ),
-    "a list": (
-        "file-order",
-        "glob.glob",
-        "import glob\nfiles = glob.glob('*.png')  # <-\nfirst = files[0]\n",
-        "import glob\nfiles = sorted(glob.glob('*.png'))  # <-\nfirst = files[0]\n",
-    ),
-    "scandir": (
-        "file-order",
-        "os.scandir",
-        "with os.scandir(folder) as entries:  # <-\n    for one in entries:\n        print(one)\n",
-        "with os.scandir(folder) as entries:  # <-\n"
-        "    for one in sorted(entries, key=lambda entry: entry.name):\n        print(one)\n",
-    ),
-    "walk": (
-        "file-order",
-        "os.walk",
-        "for root, dirs, files in os.walk(folder):  # <-\n    # first\n    for name in files:\n        print(name)\n",
-        "for root, dirs, files in os.walk(folder):  # <-\n    # first\n    dirs.sort()\n    files.sort()\n"
-        "    for name in files:\n        print(name)\n",
-    ),
-    "a set that is listed": (
-        "hash-seed",
-        "",
-        "names = list(set(labels))  # <-\n",
-        "names = sorted(set(labels), key=str)  # <-\n",
-    ),
-    "a set in a loop": (
-        "hash-seed",
-        "",
-        "found = {n.lower() for n in names}\nfor i, name in enumerate(found):  # <-\n    ids[name] = i\n",
-        "found = {n.lower() for n in names}\n"
-        "for i, name in enumerate(sorted(found, key=str)):  # <-\n    ids[name] = i\n",
-    ),
-    "a set that joins another one": (
-        "hash-seed",
-        "",
-        "seen = set(); seen |= set(words); ids = {w: i for i, w in enumerate(seen)}  # <-\n",
-        "seen = set(); seen |= set(words); ids = {w: i for i, w in enumerate(sorted(seen, key=str))}  # <-\n",
-    ),
-    "a set that joins a list": (
-        "hash-seed",
-        "",
-        "rows = []\nrows += set(words)  # <-\n",
-        "rows = []\nrows += sorted(set(words), key=str)  # <-\n",
-    ),
-    "hash": (
-        "hash-seed",
-        "hash()",
-        "import os\npart = hash(name) % 10  # <-\n",
-        "import os\nimport zlib\npart = zlib.crc32(repr(name).encode()) % 10  # <-\n",
-    ),
-    "hash of a set": (
-        "hash-seed",
-        "hash()",
-        "import zlib\nkey = hash(frozenset(tags)) % 10  # <-\n",
-        "import zlib\nkey = zlib.crc32(repr(sorted(frozenset(tags), key=str)).encode()) % 10  # <-\n",
-    ),
-    "a set of objects": (
-        "memory-addresses",
-        "",
-        "own = {p for p in net.parameters()}\nclip_grad_norm_(list(own), 1.0)  # <-\n",
-        "own = dict.fromkeys(p for p in net.parameters())\nclip_grad_norm_(list(own), 1.0)  # <-\n",
-    ),
-    "as they are completed": (
-        "completion-order",
-        "concurrent.futures.as_completed",
-        "jobs = {pool.submit(f, n) for n in range(3)}\nfor job in as_completed(jobs):  # <-\n    print(job.result())\n",
-        "jobs = dict.fromkeys(pool.submit(f, n) for n in range(3))\nfor job in jobs:  # <-\n    print(job.result())\n",
-    ),
-    "tasks that are let go of": (
-        "completion-order",
-        "concurrent.futures.as_completed",
-        "jobs = [pool.submit(f, n) for n in range(3)]\nfor job in as_completed(jobs):  # <-\n    jobs.remove(job)\n",
-        "jobs = [pool.submit(f, n) for n in range(3)]\nfor job in list(jobs):  # <-\n    jobs.remove(job)\n",
-    ),
-    "tasks that are popped": (
-        "completion-order",
-        "concurrent.futures.as_completed",
-        "jobs = {pool.submit(f, n): n for n in range(3)}\nrows = [jobs.pop(job) for job in as_completed(jobs)]  # <-\n",
-        "jobs = {pool.submit(f, n): n for n in range(3)}\nrows = [jobs.pop(job) for job in list(jobs)]  # <-\n",
-    ),
-    "the first that is completed": (
-        "completion-order",
-        "concurrent.futures.as_completed",
-        "done = as_completed(jobs)  # <-\nfirst = next(done)\n",
-        "done = iter(list(jobs))  # <-\nfirst = next(done)\n",
-    ),
-    "tasks that are started there": (
-        "completion-order",
-        "concurrent.futures.as_completed",
-        "rows = [job.result() for job in as_completed(pool.submit(f, n) for n in range(3))]  # <-\n",
-        "rows = [job.result() for job in [pool.submit(f, n) for n in range(3)]]  # <-\n",
-    ),
-    "imap": (
-        "completion-order",
-        "Pool.imap_unordered",
-        "rows = list(pool.imap_unordered(load, jobs, chunksize=4))  # <-\n",
-        "rows = list(pool.imap(load, jobs, chunksize=4))  # <-\n",
-    ),
-    "a generator": (
-        "os-entropy",
-        "NumPy's generator",
-        "import numpy as np\nrng = np.random.default_rng(seed=None)  # <-\n",
-        "import numpy as np\nrng = np.random.default_rng(0)  # <-\n",
-    ),
-    "a generator for each sample, in whatever worker": (
-        "os-entropy",
-        "NumPy's generator",
-        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __getitem__(self, i):\n"
-        "        rng = np.random.default_rng()  # <-\n",
-        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __getitem__(self, i):\n"
-        f"        rng = np.random.default_rng({DRAWN})  # <-\n",
-    ),
-    "a generator for each worker": (
-        "process-id",
-        "os.getpid",
-        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __iter__(self):\n"
-        "        rng = np.random.default_rng(os.getpid())  # <-\n",
-        "import torch\ntorch.manual_seed(0)\nclass A:\n    def __iter__(self):\n"
-        f"        rng = np.random.default_rng({DRAWN})  # <-\n",
-    ),
-    "two generators": (
-        "os-entropy",
-        "NumPy's generator",
-        "import numpy as np\nfor one in (np.random.default_rng(), np.random.default_rng()):  # <-\n    print(one)\n",
-        "import numpy as np\nfor one in (np.random.default_rng(0), np.random.default_rng(1)):  # <-\n    print(one)\n",
-    ),
-    "the time, and a rank": (
-        "clock",
-        "time.time",
-        "rank = int(os.environ['RANK'])\ntorch.manual_seed(int(time.time()) + rank)  # <-\n",
-        "rank = int(os.environ['RANK'])\ntorch.manual_seed(int(0) + rank)  # <-\n",
-    ),
-    "a method of torch": (
-        "os-entropy",
-        "torch.Generator.seed()",
-        "gen = torch.Generator()\ngen.seed()  # <-\n",
-        "gen = torch.Generator()\ngen.manual_seed(0)  # <-\n",
-    ),
-    "the time": (
-        "clock",
-        "time.time",
-        "parser.add_argument('--seed', default=int(time.time()) % 1000)  # <-\n",
-        "parser.add_argument('--seed', default=0)  # <-\n",
-    ),
-    "the default of a function's option": (
-        "clock",
-        "time.time",
-        "@click.option('--seed', type=int, default=lambda: int(time.time()))  # <-\ndef run(seed):\n    pass\n",
-        "@click.option('--seed', type=int, default=0)  # <-\ndef run(seed):\n    pass\n",
-    ),
-    "one of two": (
-        "os-entropy",
-        "random.SystemRandom",
-        "seed = cfg.seed if cfg.seed is not None else secrets.randbelow(2**16)  # <-\n",
-        "seed = cfg.seed if cfg.seed is not None else 0  # <-\n",
-    ),
-    "an id": (
-        "os-entropy",
-        "uuid.uuid4",
-        "import random, torch, uuid\ntorch.manual_seed(0)\nclass A:\n    def __init__(self):\n"
-        "        self.id = uuid.uuid4().hex  # <-\n",
-        "import random, torch, uuid\ntorch.manual_seed(0)\nclass A:\n    def __init__(self):\n"
-        f"        self.id = uuid.UUID(int=random.Random({DRAWN.replace('32', '62')})"
-        ".getrandbits(128), version=4).hex  # <-\n",
-    ),
-    "memory": (
-        "uninitialized-memory",
-        "torch.empty",
-        "x = torch.empty(3, 4)  # <-\n",
-        "x = torch.zeros(3, 4)  # <-\n",
-    ),
-    "a loader": (
-        "data-workers",
-        "DataLoader(...)",
-        "import os\nloader = DataLoader(\n    data,  # <-\n    shuffle=True,\n)\n",
-        "import os\nimport samebits.data\n"
-        "loader = samebits.data.DataLoader(\n    data,  # <-\n    shuffle=True, seed=0,\n)\n",
-    ),
-    "threads": ("cpu-threads", "", "import torch\nx = 1\n", "import torch\n\ntorch.set_num_threads(2)\nx = 1\n"),
-    "warnings only": (
-        "torch-algorithms",
-        "torch.use_deterministic_algorithms(True, warn_only=True)",
-        "torch.use_deterministic_algorithms(True, warn_only=True)  # <-\n",
-        "torch.use_deterministic_algorithms(True)  # <-\n",
-    ),
-    "a flag": (
-        "cudnn-autotune",
-        "torch.backends.cudnn.benchmark = True",
-        "torch.backends.cudnn.benchmark = True  # <-\n",
-        "torch.backends.cudnn.benchmark = False  # <-\n",
-    ),
-    "a split": (
-        "generator",
-        "random_split",
-        "import torch\na, b = random_split(data, [8, 2])  # <-\n",
-        "import torch\na, b = random_split(data, [8, 2], generator=torch.Generator().manual_seed(0))  # <-\n",
-    ),
-}
+CURES = cases()
 
 
 @pytest.mark.parametrize("name", CURES)
 def test_each_kind_of_cure(name: str) -> None:
     """The script is what a person would have made of it, and three lines are changed at most."""
-    factor, called, before, after = CURES[name]
+    case = CURES[name]
 
-    text, draft = patched(factor, called, before)
+    text, draft = patched(case.factor, case.called, case.before)
 
-    assert text == textwrap.dedent(after).lstrip()
-    assert [one.factor for one in draft.mends] == [factor]
+    assert text == case.after
+    assert [one.factor for one in draft.mends] == [case.factor]
     assert 0 < draft.lines <= 3
 
 
 def test_every_way_is_shown() -> None:
     """No factor that can be mended is missing above, but those that are mended as others are."""
-    assert WAYS.keys() - {own[0] for own in CURES.values()} == {"cudnn-algorithms", "float-precision"}
+    assert WAYS.keys() - {case.factor for case in CURES.values()} == {"cudnn-algorithms", "float-precision"}
 
 
 # name: (factor, what was called, the script, why); the nearest legal case is above.
@@ -812,7 +268,7 @@ def test_what_imports_draw_is_seeded_above_them() -> None:
 
 def test_a_way_that_did_not_help_is_followed_by_the_next_one() -> None:
     """Where the seed cannot be moved far enough, there is one at the start of the script."""
-    before = CURES["a seed that comes too late"][2]
+    before = CURES["a seed that comes too late"].before
 
     first, _ = patched("torch-rng", "torch.rand", before)
     second, draft = patched("torch-rng", "torch.rand", before, attempt=1)

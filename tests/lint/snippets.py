@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from samebits.lint.linting import LintOptions, lint
-from samebits.lint.rule import all_rules
+from samebits.lint.rule import all_rules, find_rule
 
 FOLDER = Path(__file__).parent / "snippets"
 # What most snippets leave out: it stands below them, so that their lines keep their numbers.
@@ -111,7 +111,7 @@ def _read(path: Path) -> list[Snippet]:
 
 def of_docs(code: str) -> tuple[Snippet, Snippet]:
     """Bad and good code of a rule's page."""
-    doc = next(rule.doc for rule in all_rules() if rule.code == code)
+    doc = find_rule(code).doc + "\n"
     bad, good = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", doc, flags=re.M)[:2]
     return tuple(
         Snippet(code, f"{kind} in the docs", {"train.py": re.sub("^ {4}", "", text.strip("\n"), flags=re.M) + REST})

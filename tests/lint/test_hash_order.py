@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.lint.findings import LISTS, LOOPS, NUMBERS, WEAK
+from samebits.lint.findings import ADDRESS, LISTS, LOOPS, NUMBERS, SEED, WEAK, Finding
 from samebits.lint.hash_order import find_hash_order
 
 HASH_SEEDS = range(1, 9)
@@ -504,17 +504,15 @@ def marked_lines(source: str) -> list[int]:
     return [line for line, text in enumerate(source.splitlines(), start=1) if text.endswith(MARK)]
 
 
+def found(source: str, folder: Path) -> list[Finding]:
+    """What reading a script says of it, in the order of its lines."""
+    path = folder / "snippet.py"
+    path.write_text(source, encoding="utf-8")
+    return sorted(find_hash_order([path]), key=lambda one: one.line)
+
+
 def found_lines(source: str, folder: Path) -> list[int]:
-    path = folder / "snippet.py"
-    path.write_text(source, encoding="utf-8")
-    return sorted(finding.line for finding in find_hash_order([path]))
-
-
-def weight_of(source: str, folder: Path) -> int:
-    path = folder / "snippet.py"
-    path.write_text(source, encoding="utf-8")
-    (finding,) = find_hash_order([path])
-    return finding.weight
+    return [one.line for one in found(source, folder)]
 
 
 @pytest.fixture(scope="module")
@@ -555,12 +553,7 @@ kinds = {Kind.CAT, Kind.DOG}
 order = list(kinds)
 sizes = list({Size.SMALL, Size.LARGE})
 """
-    path = tmp_path / "enums.py"
-    path.write_text(source, encoding="utf-8")
-
-    found = find_hash_order([path])
-
-    assert [(one.line, one.depends_on) for one in found] == [(10, frozenset({"hash-seed"}))]
+    assert [(one.line, one.depends_on) for one in found(source, tmp_path)] == [(10, frozenset({SEED}))]
 
 
 def test_a_finding_says_where_and_why(tmp_path: Path) -> None:
@@ -586,10 +579,7 @@ def test_a_finding_says_where_and_why(tmp_path: Path) -> None:
 )
 def test_functions_are_named_as_python_names_them(source: str, function: str, tmp_path: Path) -> None:
     """The function of a finding is its qualified name."""
-    path = tmp_path / "snippet.py"
-    path.write_text(source)
-
-    assert [finding.function for finding in find_hash_order([path])] == [function]
+    assert [one.function for one in found(source, tmp_path)] == [function]
 
 
 @pytest.mark.parametrize(
@@ -610,7 +600,7 @@ def test_functions_are_named_as_python_names_them(source: str, function: str, tm
 )
 def test_what_becomes_numbers_weighs_most(source: str, weight: int, tmp_path: Path) -> None:
     """Ids and hashes weigh more than lists, lists more than loops, loops more than sums."""
-    assert weight_of(source, tmp_path) == weight
+    assert [one.weight for one in found(source, tmp_path)] == [weight]
 
 
 def test_likeliest_first_then_path_and_line(tmp_path: Path) -> None:
@@ -618,19 +608,14 @@ def test_likeliest_first_then_path_and_line(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text("for x in {'a', 'b'}:\n    f(x)\ny = hash(z)\n")
     (tmp_path / "a.py").write_text("n = sum(f(w) for w in set(v))\nfor x in {'a', 'b'}:\n    f(x)\n")
 
-    found = find_hash_order([tmp_path / "b.py", tmp_path / "a.py", tmp_path / "b.py"])
+    findings = find_hash_order([tmp_path / "b.py", tmp_path / "a.py", tmp_path / "b.py"])
 
-    assert [(Path(f.path).name, f.line) for f in found] == [("b.py", 3), ("a.py", 2), ("b.py", 1), ("a.py", 1)]
+    assert [(Path(one.path).name, one.line) for one in findings] == [("b.py", 3), ("a.py", 2), ("b.py", 1), ("a.py", 1)]
 
 
 def test_one_finding_a_line(tmp_path: Path) -> None:
     """Of several reasons on a line, the weightiest is given."""
-    path = tmp_path / "snippet.py"
-    path.write_text("x = sum(f(w) for w in set(v)) + hash(v)\n")
-
-    (finding,) = find_hash_order([path])
-
-    assert finding.reason == "depends on hash()"
+    assert [one.reason for one in found("x = sum(f(w) for w in set(v)) + hash(v)\n", tmp_path)] == ["depends on hash()"]
 
 
 @pytest.mark.parametrize(
@@ -648,20 +633,18 @@ def test_sets_are_followed_through_imports(statement: str, tmp_path: Path) -> No
     (tmp_path / "data.py").write_text("def labels(rows):\n    return set(rows)\nstop = {'a', 'the'}\nfew = [1]\n")
     (tmp_path / "train.py").write_text(f"{statement}\nx = list(labels(r))\ny = list(stop)\n")
 
-    found = find_hash_order([tmp_path / "train.py", tmp_path / "data.py"])
+    findings = find_hash_order([tmp_path / "train.py", tmp_path / "data.py"])
 
     lines = len(statement.splitlines())
-    assert [(Path(finding.path).name, finding.line) for finding in found] == [
+    assert [(Path(one.path).name, one.line) for one in findings] == [
         ("train.py", lines + 1),
         ("train.py", lines + 2),
     ]
 
 
+# Other files that cannot be read: `test_linting.py`.
 UNREADABLE = {
-    "syntax_error": b"x = list(set(a)\ny = (",
-    "not_utf8": b"# caf\xe9\nx = list(set(a))\n",
-    "unknown_encoding": b"# coding: no-such-thing\nx = list(set(a))\n",
-    "null_byte": b"x = list(set(a))\n\0",
+    "nothing": b"",
     "parentheses": b"x = " + b"(" * 5000 + b")" * 5000 + b"\n",
     "python_2": b"print 'x'\n",
 }
@@ -674,9 +657,9 @@ def test_unreadable_files_are_skipped(name: str, tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text("x = list(set(a))\n")
     missing = [tmp_path / "missing.py", tmp_path, "<string>", "a\0b"]
 
-    found = find_hash_order([tmp_path / "bad.py", *missing, tmp_path / "good.py"])
+    findings = find_hash_order([tmp_path / "bad.py", *missing, tmp_path / "good.py"])
 
-    assert [finding.path for finding in found] == [str(tmp_path / "good.py")]
+    assert [one.path for one in findings] == [str(tmp_path / "good.py")]
 
 
 READABLE = {
@@ -701,14 +684,6 @@ def test_odd_files_are_read(name: str, tmp_path: Path) -> None:
     assert (finding.line, finding.source) == (3, "x = list(set(a))")
 
 
-def test_empty_file_and_no_file(tmp_path: Path) -> None:
-    """Nothing is found in nothing."""
-    (tmp_path / "empty.py").write_bytes(b"")
-
-    assert find_hash_order([tmp_path / "empty.py"]) == []
-    assert find_hash_order([]) == []
-
-
 HUGE = {
     "long_sum": "y = " + " + ".join(["a"] * 900),
     "calls": "y = " + "f(" * 90 + ")" * 90,
@@ -727,3 +702,59 @@ HUGE = {
 def test_huge_nesting_hides_nothing_else(name: str, tmp_path: Path) -> None:
     """However deep a statement is, the next one is read, and soon."""
     assert found_lines(f"{HUGE[name]}\nx = list(set(a))\n", tmp_path) == [len(HUGE[name].splitlines()) + 1]
+
+
+# Which factors a line lets in: also sets of parameters and modules that are put in order, and `id()` that orders.
+BOTH = {ADDRESS, SEED}
+GUILTY = {
+    "list(set(net.parameters()))": {ADDRESS},
+    "list(set(net.parameters()) | set(head.parameters()))": {ADDRESS},
+    "[p.norm() for p in {*net.parameters()}]": {ADDRESS},
+    "torch.nn.utils.clip_grad_norm_(set(net.parameters()), 1.0)": {ADDRESS},
+    "for module in set(net.modules()): module.reset_parameters()": {ADDRESS},
+    "[name for name, child in set(net.named_children())]": BOTH,
+    "sorted(net.parameters(), key=id)": {ADDRESS},
+    "min(layers, key=lambda layer: id(layer))": {ADDRESS},
+    "sorted(layers, key=lambda layer: (layer.depth, id(layer)))": {ADDRESS},
+    "heapq.heappush(layers, (len(layers), id(net), net))": {ADDRESS},
+    "first = net if id(net) < id(head) else head": {ADDRESS},
+    "random.seed(id(net))": {ADDRESS},
+    "offset = id(net) % 7": {ADDRESS},
+    "list({id(p) for p in net.parameters()})": {ADDRESS},
+    "list(set(things))": BOTH,
+    "import weakref; list(weakref.WeakSet(net.modules()))": {ADDRESS},
+    "list({'cat', 'dog'})": {SEED},
+    "import asyncio\nasync def f(tasks): done, _ = await asyncio.wait(tasks); return [one.result() for one in done]": {
+        ADDRESS
+    },
+    "from concurrent.futures import wait; done, left = wait(jobs); first = list(done)": {ADDRESS},
+    "torch.manual_seed(hash(net) % 100)": BOTH,
+    "[hash(p) for p in net.parameters()]": {ADDRESS},
+}
+CLEAN = (
+    "print(len(set(net.parameters())))",
+    "frozen = set(net.parameters()); rest = [p for p in head.parameters() if p not in frozen]",
+    "seen = {id(p) for p in net.parameters()}; known = id(head) in seen",
+    "memo[id(net)] = net",
+    "heapq.heappush(layers, (len(layers), net.depth, net))",
+    "is_same = id(net) == id(head)",
+    "list(dict.fromkeys(net.parameters()))",
+    "total = sum(p.numel() for p in net.parameters())",
+    "sorted(names, key=len)",
+    "list({3, 4})",
+    "from concurrent.futures import wait; done, _ = wait(jobs); rows = [one.result() for one in jobs if one in done]",
+    "from concurrent.futures import wait\nfor one in wait(jobs)[1]: one.cancel()",
+    "code = process.wait(); event.wait(3) or list(jobs)",
+)
+
+
+@pytest.mark.parametrize("line", GUILTY)
+def test_a_guilty_line_says_what_it_depends_on(line: str, tmp_path: Path) -> None:
+    """Addresses, the hash seed, or either where reading cannot tell what the members are."""
+    assert [one.depends_on for one in found(line, tmp_path)] == [GUILTY[line]]
+
+
+@pytest.mark.parametrize("line", CLEAN)
+def test_what_orders_nothing_is_passed_by(line: str, tmp_path: Path) -> None:
+    """Membership, counting, memories of what was seen, and what keeps an order of its own."""
+    assert found(line, tmp_path) == []

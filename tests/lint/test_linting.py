@@ -11,8 +11,9 @@ import pytest
 
 from samebits.base.errors import UsageError
 from samebits.lint import linting
+from samebits.lint.findings import Findings
 from samebits.lint.linting import Linted, LintOptions, lint
-from samebits.lint.rule import Findings, all_rules
+from samebits.lint.rule import all_rules
 from tests.cli.typed import typed
 from tests.schemas import assert_valid
 
@@ -141,14 +142,6 @@ def test_what_cannot_be_read_is_said_and_hides_nothing(name: str, tmp_path: Path
 def test_generated_code_is_passed_by(head: str, tmp_path: Path) -> None:
     """Nobody would change it by hand."""
     assert codes(found(tmp_path, a=head + GUILTY)) == []
-
-
-def test_a_byte_order_mark_and_another_encoding_are_read(tmp_path: Path) -> None:
-    """As Python reads them."""
-    (tmp_path / "a.py").write_bytes(b"\xef\xbb\xbf" + GUILTY.encode())
-    (tmp_path / "b.py").write_bytes(b"# coding: latin-1\n# caf\xe9\n" + GUILTY.encode())
-
-    assert [(Path(one.path).name, one.line) for one in lint([tmp_path]).findings] == [("a.py", 3), ("b.py", 5)]
 
 
 def test_a_file_that_was_not_given_may_seed(tmp_path: Path) -> None:

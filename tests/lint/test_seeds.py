@@ -1,4 +1,4 @@
-"""Seed arguments that do not seed are found, and those that do are passed by in silence."""
+"""Seed arguments that do not seed are found, and those that do are passed by in silence; see also SB102 and SB103."""
 
 import textwrap
 from pathlib import Path
@@ -29,28 +29,13 @@ def found(folder: Path, **files: str) -> list[tuple[str, int, str]]:
 
 
 FAULTY = {
-    "never read": (PARSER + "    print(args, args.lr)", 5, "unused"),
     "another name": (PARSER.replace("--seed", "--random-seed") + "    print(args.lr)", 5, "unused"),
-    "no default": (NO_DEFAULT + "    torch.manual_seed(args.seed)", 5, "default-none"),
-    "default None": (
-        PARSER.replace("=0)", "=None)") + "    if args.seed: torch.manual_seed(args.seed)",
-        5,
-        "default-none",
-    ),
-    "drawn where none is given": (
-        NO_DEFAULT + "    if args.seed is None: args.seed = random.randint(1, 10000)",
-        5,
-        "default-none",
-    ),
-    "a parameter": ("def make(n, seed=3):\n    return [n]", 1, "unused"),
     "a parameter that is None": ("def make(*, seed=None):\n    return default_rng(seed)", 1, "default-none"),
-    "a field": ("@dataclass\nclass Config:\n    seed: int = 0\nConfig().lr", 3, "unused"),
     "a field that is None": (
         "@dataclass\nclass Config:\n    seed: int | None = None\nuse(Config().seed)",
         3,
         "default-none",
     ),
-    "click": ("@click.command()\n@click.option('--seed', default=0)\ndef main(seed):\n    train()", 2, "unused"),
 }
 
 
@@ -82,17 +67,12 @@ def test_what_none_does_is_said_as_the_script_does_it(name: str, tmp_path: Path)
 
 
 CLEAN = {
-    "read": PARSER + "    torch.manual_seed(args.seed)",
     "read by name": PARSER + "    torch.manual_seed(getattr(args, 'seed'))",
     "read by key": PARSER + "    torch.manual_seed(config['seed'])",
-    "all at once": PARSER + "    main(**vars(args))",
     "handed to a library": PARSER + "    Trainer(args).train()",
     "made a constant": NO_DEFAULT + "    if args.seed is None: args.seed = 0\n    torch.manual_seed(args.seed)",
-    "a constant instead": NO_DEFAULT + "    torch.manual_seed(args.seed or 0)",
-    "required": NO_DEFAULT.replace("type=int", "required=True") + "    torch.manual_seed(args.seed)",
     "another word": PARSER.replace("--seed", "--seeds-per-row") + "    print(args.lr)",
     "a parameter": "def make(n, seed=3):\n    return default_rng(seed)",
-    "a parameter of a method that is laid down": "class Env(Base):\n    def reset(self, seed=None):\n        return 0",
     "an interface": "def make(seed=None):\n    'Make.'\n    raise NotImplementedError",
     "all locals": "def make(seed=3):\n    return build(locals())",
     "a field": "@dataclass\nclass Config:\n    seed: int = 0\nuse(Config().seed)",

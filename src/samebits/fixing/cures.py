@@ -12,14 +12,13 @@ from functools import cached_property
 
 from samebits.base.sites import Site
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
-from samebits.fixing.insertion_points import Opening, first_line, module_at, name_of
+from samebits.fixing.insertion_points import Opening, above_imports, first_line, imports_end, module_at, name_of
+from samebits.fixing.reach import Way, has_ranks, is_left_alone, is_used_up, way_to
 from samebits.lint.environment import closest_variable, variables_set
 from samebits.lint.flow import Flow
 from samebits.lint.hash_order import iterated_by
-from samebits.lint.imports import above_imports, imports_end
 from samebits.lint.libraries import OF_TORCH, SPLITS
 from samebits.lint.project import Project, argument, parts_of
-from samebits.lint.reach import Way, has_ranks, is_left_alone, is_used_up, way_to
 from samebits.lint.source import Source, called, dotted, is_none, last_name
 
 
@@ -151,8 +150,7 @@ def once(files: EditableFiles, own: EditableFile, node: ast.AST, is_apart: bool 
 
 def calls_at(own: EditableFile, site: Site, names: Collection[str]) -> list[ast.Call]:
     """Return the calls of functions with these last names at a line, else those across it, in the order of the file."""
-    calls = [call for name in names for call in own.source.methods[name]]
-    calls = [call for call in calls if call.lineno <= site.line <= (call.end_lineno or 0)]
+    calls = [call for call in own.source.methods.of(names) if call.lineno <= site.line <= (call.end_lineno or 0)]
     # In a chain of calls over several lines, every call begins on the first line, but its name may be on a later one.
     exact = [call for call in calls if site.line in (call.lineno, call.func.end_lineno)]
     return sorted(exact or calls, key=lambda call: (call.lineno, call.col_offset))

@@ -10,15 +10,16 @@ from samebits.fixing.cures import Cure, EditableFiles, MendRequest, calls_at, on
 from samebits.fixing.edits import Edit, EditableFile, NoCureError
 from samebits.fixing.insertion_points import (
     Opening,
+    above_imports,
     block_of,
     call_name,
     first_line,
+    imports_end,
     module_at,
     name_of,
 )
-from samebits.lint.imports import above_imports, imports_end
+from samebits.fixing.reach import comes_first, has_ranks, is_torch_seeded_once
 from samebits.lint.project import argument, draws_in, names_rank, seeds_in, value_of
-from samebits.lint.reach import comes_first, has_ranks, is_torch_seeded_once
 from samebits.lint.seeds import PARSERS, is_seed_name, seed_constant, seed_options
 from samebits.lint.source import Function, is_none, last_name, parameters, walk
 

@@ -156,7 +156,11 @@ class OrderTracker:
                     first, *others = (_gone_over(source, arg) for arg in parent.args)
                     is_shared = any(first & other for other in others)  # of one set, so in the same order
                     return None if is_shared else Use("order", "is paired by position")
-                if name == "tensor" and of == "set" and not (isinstance(node, ast.ListComp) and _computes(node)):
+                if (
+                    name == "tensor"
+                    and of == "set"
+                    and (not isinstance(node, ast.ListComp) or isinstance(node.elt, ast.Name))
+                ):
                     return None  # a tensor is made of numbers, which have the same hashes everywhere
                 if name in ("save", "dump", "to_csv") and of != "listing" and isinstance(parent.func, ast.Attribute):
                     return Use("order", f"is saved by {name}()")
@@ -195,10 +199,6 @@ def _gone_over(source: Source, node: ast.expr) -> set[str]:
     """Return the names of an expression and of what the comprehensions that it is made of iterate over."""
     loops = [part.iter for part in parts_of(source, node) if isinstance(part, ast.comprehension)]
     return {*map(dotted, (node, *loops))} - {""}
-
-
-def _computes(node: ast.ListComp) -> bool:
-    return not isinstance(node.elt, ast.Name)
 
 
 def _filled(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -265,14 +265,14 @@ def seeds_in(source: Source) -> Iterator[tuple[str, ast.Call]]:
 def handed_on(source: Source, names: Collection[str]) -> Iterator[ast.expr]:
     """The mentions of functions, by their qualified names, that are no calls of them."""
     known_as = {name.rpartition(".")[2] for name in names} | {own for own, n in source.imported.items() if n in names}
-    for node in (node for name in known_as for node in source.named[name]):
+    for node in source.named.of(known_as):
         if source.qualified(node) in names and not source.is_called(node):
             yield node
 
 
 def draws_in(source: Source, library: str) -> list[ast.Call]:
     """Return the calls that draw from a library's global generator, in the order of the file."""
-    calls = [call for name in DRAWS[library] for call in source.calls[name]]
+    calls = source.calls.of(DRAWS[library])
     if library == "torch":
         calls += [call for call in source.methods["DataLoader"] if is_true(argument(call, "shuffle"))]
     draws = [call for call in calls if not any(keyword.arg in GENERATOR_KEYWORDS for keyword in call.keywords)]
@@ -457,13 +457,11 @@ def _may_train(source: Source) -> bool:
 def _is_entry(source: Source) -> bool:
     if source.path.endswith(".ipynb"):
         return True
-    for node in source.tree.body:
-        if isinstance(node, ast.If) and _asks_for_main(node.test):
-            return True
+    if any(isinstance(node, ast.If) and _asks_for_main(node.test) for node in source.tree.body):
+        return True
     backward = {source.function_of(call) for call in source.methods["backward"]}
     names = {"backward", "step", "fit", "main", *(one.name for one in backward if isinstance(one, Function))}
-    tops = [call for name in names for call in source.methods[name]]
-    return any(isinstance(source.function_of(call), ast.Module) for call in tops)
+    return any(isinstance(source.function_of(call), ast.Module) for call in source.methods.of(names))
 
 
 def _asks_for_main(test: ast.expr) -> bool:

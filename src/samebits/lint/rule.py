@@ -3,52 +3,46 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from samebits.base.errors import UsageError
 from samebits.lint import rules
-
-# The files of the rules import these names from here.
-from samebits.lint.findings import Finding, Findings, Level
+from samebits.lint.findings import Findings, Level
 from samebits.lint.project import Project
 from samebits.lint.source import Source
 
-__all__ = ["Finding", "Findings", "Project", "Rule", "Source", "all_rules", "find_rule"]
+Find = Callable[[Project, Source], Findings]
+Fix = Literal["safe", "unsafe", "none"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Something to look for in code: one file of `rules/`, named after the rule's code.
-
-    It decorates the function that finds it: `@Rule("error", fix="safe")`.
+    """Something to look for in code.
 
     Attributes:
+        code: the code by which the rule is selected and ignored, such as SB202.
         level: how bad a finding is.
+        find: the function that yields the findings in one source of a project.
         factors: names of the factors that a finding lets in, as `samebits factors` lists them.
         fix: whether `--fix` cures a finding; an unsafe cure changes what the script does, and not only an order.
-        cure: key of the cure in `fixing.patch.WAYS`, if it is not the rule's first factor.
+        cure: key of the cure in `fixing.patch.WAYS`; empty where there is none.
         torch: the versions of torch to which the rule applies, where these are not all.
-        code: the code by which the rule is selected and ignored, such as SB202.
-        doc: the docstring of its file: a summary, why it matters, and indented code, bad first, then good.
-        find: the function of its file that yields the findings in one source of a project.
+        doc: its page: a summary, why it matters, and indented code, bad first, then good.
     """
 
+    code: str
     level: Level
-    factors: tuple[str, ...] = ()
-    fix: Literal["safe", "unsafe", "none"] = "none"
-    cure: str = ""
-    torch: str = ""
-    code: str = ""
-    doc: str = ""
-    find: Callable[[Project, Source], Findings] = lambda project, source: ()
-
-    def __call__(self, find: Callable[[Project, Source], Findings]) -> Rule:
-        """Return the rule with the function that yields its findings."""
-        return replace(self, find=find)
+    find: Find
+    factors: tuple[str, ...]
+    fix: Fix
+    cure: str
+    torch: str
+    doc: str
 
     @property
     def summary(self) -> str:
@@ -56,23 +50,32 @@ class Rule:
         return self.doc.partition("\n\n")[0].strip().rstrip(".").replace("\n", " ")
 
 
-def find_rule(code: str) -> Rule:
-    """Return the rule with a code; raises UsageError where there is none."""
-    by_code = {rule.code: rule for rule in all_rules()}
-    if code not in by_code:
-        raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(by_code)}")
-    return by_code[code]
+def rule(
+    code: str, level: Level, factors: tuple[str, ...] = (), fix: Fix = "none", cure: str = "", torch: str = ""
+) -> Callable[[Find], Rule]:
+    """Return a decorator that makes a rule of the function which finds it; the function's docstring is its page.
+
+    Where it has a fix, the cure is that of its first factor unless another one is named.
+    """
+
+    def made(find: Find) -> Rule:
+        known = cure or factors[0] if fix != "none" else ""
+        return Rule(code, level, find, factors, fix, known, torch, inspect.getdoc(find) or "")
+
+    return made
 
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return all rules, in the order of their codes."""
-    names = sorted(path.stem for path in Path(rules.__file__).parent.glob("sb*.py"))
-    return tuple(map(_read, names))
+    modules = [importlib.import_module(f"{rules.__name__}.{one.name}") for one in pkgutil.iter_modules(rules.__path__)]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
+    return tuple(sorted(found, key=lambda one: one.code))
 
 
-def _read(name: str) -> Rule:
-    module = importlib.import_module(f"{rules.__name__}.{name}")
-    rule: Rule = module.find
-    cure = rule.cure or rule.factors[0] if rule.fix != "none" else ""
-    return replace(rule, code=name.upper(), doc=module.__doc__ or "", cure=cure)
+def find_rule(code: str) -> Rule:
+    """Return the rule with a code; raises UsageError where there is none."""
+    by_code = {one.code: one for one in all_rules()}
+    if code not in by_code:
+        raise UsageError(f"no rule has the code {code!r}", f"there are {', '.join(by_code)}")
+    return by_code[code]

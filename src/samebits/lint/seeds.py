@@ -115,7 +115,7 @@ def _judged(source: Source, program: _Program) -> Iterator[Finding]:
 
 
 def _arguments(source: Source) -> Iterator[SeedArgument]:
-    for call in (call for name in _DECLARING for call in source.methods[name]):
+    for call in source.methods.of(_DECLARING):
         yield from (option for option in _option(source, call) if _SEED_NAME.fullmatch(option.name))
     for node in source.every(ast.FunctionDef, ast.AsyncFunctionDef):
         pairs = [(arg, default) for arg, default in parameters(node.args) if _SEED_NAME.fullmatch(arg.arg)]
@@ -152,7 +152,7 @@ class _Program:
     def judged(self, argument: SeedArgument) -> str:
         """Return what is wrong with a seed argument, as a clause; empty if nothing is, or if that cannot be known."""
         nodes = [*walk(argument.owner)] if argument.owner else None
-        hides = self.hides if nodes is None else _catches_all(nodes)
+        hides = self.hides if nodes is None else any(last_name(node) in _CATCH_ALL for node in nodes)
         if not (self.reads(argument.name) if nodes is None else any(_is_name(node, argument.name) for node in nodes)):
             return "" if hides else f"{argument.shown} {UNUSED}"
         scope = self._of(ast.Assign, ast.BoolOp, ast.IfExp, ast.If) if nodes is None else nodes
@@ -184,25 +184,21 @@ class _Program:
         """Whether parsed arguments are passed to where their attributes cannot be followed."""
         defined = {node.name for node in self._of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         # A function that parses may return the namespace, so its calls count, too.
-        parsing = [(source, call) for source in self.sources for name in PARSERS for call in source.methods[name]]
+        parsing = [(source, call) for source in self.sources for call in source.methods.of(PARSERS)]
         holders = [source.function_of(call) for source, call in parsing]
         makers = PARSERS | {node.name for node in holders if isinstance(node, Function)}
-        users = [source.parents[call] for source in self.sources for name in makers for call in source.methods[name]]
+        users = [source.parents[call] for source in self.sources for call in source.methods.of(makers)]
         if not all(isinstance(user, ast.Assign | ast.Return | ast.Attribute | ast.Expr) for user in users):
             return True
         names = {last_name(n) for user in users if isinstance(user, ast.Assign) for t in user.targets for n in walk(t)}
         for source in self.sources:
-            mentions = [node for name in names for node in source.named[name] if isinstance(node, ast.Name)]
+            mentions = [node for node in source.named.of(names) if isinstance(node, ast.Name)]
             for parent in (source.parents[node] for node in mentions if isinstance(node.ctx, ast.Load)):
                 if isinstance(parent, ast.Call) and last_name(parent.func) not in defined | _SHOWERS:
                     return True
                 if not isinstance(parent, ast.Call | ast.Attribute | ast.Return | ast.FormattedValue):
                     return True
         return False
-
-
-def _catches_all(nodes: Iterable[ast.AST]) -> bool:
-    return any(last_name(node) in _CATCH_ALL for node in nodes)
 
 
 def _replaces(node: ast.AST, name: str) -> bool:

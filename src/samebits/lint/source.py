@@ -37,6 +37,10 @@ class Index(dict[K, list[V]]):
     def __missing__(self, key: K) -> list[V]:
         return []
 
+    def of(self, keys: Iterable[K]) -> list[V]:
+        """Return the values of several keys, key by key."""
+        return [value for key in keys for value in self[key]]
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -79,7 +83,7 @@ class Source:
         return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
 
     @cached_property
-    def named(self) -> dict[str, list[ast.Name | ast.Attribute]]:
+    def named(self) -> Index[str, ast.Name | ast.Attribute]:
         """The nodes of names, and of attributes whatever their object, by the name."""
         names = [(node.id, node) for node in self.every(ast.Name)]
         return Index([*names, *((node.attr, node) for node in self.every(ast.Attribute))])
@@ -90,7 +94,7 @@ class Source:
         return self.named.keys()
 
     @cached_property
-    def assigned(self) -> dict[str, list[ast.Assign]]:
+    def assigned(self) -> Index[str, ast.Assign]:
         """The assignments to a single name, or to an attribute of a name, by that name."""
         return Index((dotted(one.targets[0]), one) for one in self.every(ast.Assign) if len(one.targets) == 1)
 
@@ -129,12 +133,12 @@ class Source:
         return frozenset(node.arg for node in self.every(ast.arg)) & self.imported.keys()
 
     @cached_property
-    def calls(self) -> dict[str, list[ast.Call]]:
+    def calls(self) -> Index[str, ast.Call]:
         """All calls by the function's qualified name; where it has none, by its last part, as in `.cuda`."""
         return Index((self.qualified(node.func) or f".{last_name(node.func)}", node) for node in self.every(ast.Call))
 
     @cached_property
-    def methods(self) -> dict[str, list[ast.Call]]:
+    def methods(self) -> Index[str, ast.Call]:
         """All calls by the last part of the function's name: `backward` for `loss.backward()`."""
         return Index((last_name(node.func), node) for node in self.every(ast.Call))
 

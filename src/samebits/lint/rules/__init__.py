@@ -1,1 +1,1 @@
-"""The rules, one per file. Its docstring, the page in the reference, says what it looks for and why, with examples."""
+"""The rules, by what they are about. Each is a function, whose docstring is its page in the reference."""
