@@ -32,7 +32,7 @@ BUDGET = {
     "fixing": 1700,
     "integrations": 1350,
     "launch": 1250,
-    "lint": 4550,
+    "lint": 4700,
     "locking": 1900,
     "ops": 1350,
     "pricing": 850,

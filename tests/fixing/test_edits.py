@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.base.errors import PatchError
-from samebits.fixing.edits import Edit, EditableFile, FileChange, NoCureError, editable_file, lines_of, write_all
+from samebits.fixing.edits import Edit, EditableFile, FileChange, NoCureError, editable_file, write_all
 
 PLAIN = "x = list(set('ab'))\n"
 
@@ -66,7 +66,7 @@ def test_offsets_are_those_of_python(rows: list[str], end: str) -> None:
     for node in ast.walk(own.source.tree):
         if isinstance(node, ast.Constant | ast.Tuple):
             assert ast.dump(ast.parse(own.written(node), mode="eval").body) == ast.dump(node)
-    assert "".join(lines_of(text)) == text
+    assert "".join(own.lines) == text
 
 
 def test_edits_of_two_causes_on_one_line_are_both_made() -> None:

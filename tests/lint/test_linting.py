@@ -198,26 +198,6 @@ def test_only_what_is_no_python_is_left_out_of_a_cell(name: str, tmp_path: Path)
     assert set(codes(linted)) ^ set(missing) == {"SB101"}
 
 
-HANDED_ON = {
-    "in a loop": "for seed in (random.seed, np.random.seed, torch.manual_seed):\n    seed(0)\n",
-    "to a function": "list(map(torch.manual_seed, [0]))\n",
-    "by another name": "from torch import manual_seed as start\nfor one in [start]:\n    one(0)\n",
-}
-
-
-@pytest.mark.parametrize("name", HANDED_ON)
-def test_what_seeds_may_be_handed_on(name: str, tmp_path: Path) -> None:
-    """Then nobody is told that nothing seeds; it is, where the function is not mentioned."""
-    head, rest = (
-        "import random, torch\nimport numpy as np\n",
-        "model = torch.nn.Linear(2, 1)\nmodel(x).backward()\nsgd.step()\n",
-    )
-    (tmp_path / "train.py").write_text(head + HANDED_ON[name] + rest)
-    (tmp_path / "other.py").write_text(head + rest)
-
-    assert [(Path(one.path).name, one.rule) for one in lint([tmp_path]).findings] == [("other.py", "SB101")]
-
-
 def test_the_command_tells_findings_and_their_lines(tmp_path: Path) -> None:
     """With the exit status, in words and as documents."""
     (tmp_path / "train.py").write_text(GUILTY)

@@ -70,8 +70,8 @@ class EditableFile:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text with their endings, as Python counts them."""
-        return lines_of(self.text)
+        """The lines of the text with their endings, split only where Python splits them: its numbers are the same."""
+        return _LINES.findall(self.text)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -131,11 +131,6 @@ class EditableFile:
             return FileChange(self.path, self.content, text.encode(self.encoding), self.encoding)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise NoCureError(f"the change would break the file: {error}") from error
-
-
-def lines_of(text: str) -> list[str]:
-    """Return lines with their endings, split only where Python splits them, so that line numbers agree with its own."""
-    return _LINES.findall(text)
 
 
 def editable_file(path: str, content: bytes) -> EditableFile:

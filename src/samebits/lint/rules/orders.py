@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from samebits.lint.findings import Finding, Findings
-from samebits.lint.order_flow import OrderTracker
+from samebits.lint.order_flow import later_uses, order_uses
 from samebits.lint.project import Project, argument, loop_around, value_of
 from samebits.lint.rule import rule
 from samebits.lint.source import Source, last_name, owner_of, walk
@@ -56,10 +56,10 @@ def as_completed(project: Project, source: Source) -> Findings:
     """
     # Results that are collected as they are done, where their order is used; also loaders that keep no order.
     for call in source.methods.of(["as_completed", "imap_unordered"]):
-        if _is_kept(OrderTracker(project), source, call):
+        if _is_kept(project, source, call):
             yield Finding.at(source, call, f"takes results in the order in which {last_name(call.func)}() has them")
     for call in source.methods["get"] if source.methods["Process"] else ():
-        if _is_shared(source, call) and _is_collected(OrderTracker(project), source, call):
+        if _is_shared(source, call) and _is_collected(project, source, call):
             yield Finding.at(source, call, "takes from a queue what several processes put there, in any order")
     for call in source.methods["DataLoader"]:
         if getattr(argument(call, "in_order"), "value", True) is False:
@@ -74,35 +74,35 @@ def _is_shared(source: Source, call: ast.Call) -> bool:
     return not call.args and any(isinstance(outer, _LOOPS) for start in starts for outer in source.ancestors(start))
 
 
-def _is_collected(following: OrderTracker, source: Source, call: ast.Call) -> bool:
+def _is_collected(project: Project, source: Source, call: ast.Call) -> bool:
     """Whether the results of a call fill a list whose order is used."""
     parent, loop = source.parents[call], loop_around(source, call)
     if isinstance(parent, ast.ListComp):
-        return bool(following.uses(source, parent, "done"))
-    return isinstance(loop, ast.For) and _keeps(following, source, parent, loop)
+        return bool(order_uses(project, source, parent, "done"))
+    return isinstance(loop, ast.For) and _keeps(project, source, parent, loop)
 
 
-def _is_kept(following: OrderTracker, source: Source, node: ast.expr) -> bool:
+def _is_kept(project: Project, source: Source, node: ast.expr) -> bool:
     parent = source.parents[node]
     match parent:
         case ast.Call() if last_name(parent.func) in ("enumerate", "tqdm", "track"):
-            return _is_kept(following, source, parent)
+            return _is_kept(project, source, parent)
         case ast.Call() if last_name(parent.func) == "list":
-            return bool(following.uses(source, parent, "done"))
+            return bool(order_uses(project, source, parent, "done"))
         case ast.comprehension():
             outer = source.parents[parent]
-            return isinstance(outer, ast.ListComp) and bool(following.uses(source, outer, "done"))
+            return isinstance(outer, ast.ListComp) and bool(order_uses(project, source, outer, "done"))
         case ast.For() | ast.AsyncFor():
-            return any(_keeps(following, source, part, parent) for each in parent.body for part in walk(each))
+            return any(_keeps(project, source, part, parent) for each in parent.body for part in walk(each))
     return False
 
 
-def _keeps(following: OrderTracker, source: Source, node: ast.AST, loop: ast.For | ast.AsyncFor) -> bool:
+def _keeps(project: Project, source: Source, node: ast.AST, loop: ast.For | ast.AsyncFor) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="append" | "extend", value=owner), args=[_]):
-            return bool(following.later_uses(source, owner, loop, "done"))
+            return bool(later_uses(project, source, owner, loop, "done"))
         case ast.AugAssign(op=ast.Add(), value=ast.Name(id=name)) if name == last_name(loop.target):
-            return bool(following.later_uses(source, node.target, loop, "done"))
+            return bool(later_uses(project, source, node.target, loop, "done"))
         case ast.AugAssign(op=ast.Add(), value=value):
             return any(isinstance(part, ast.Call) and last_name(part.func) == "result" for part in walk(value))
     return isinstance(node, ast.Yield)
@@ -156,7 +156,7 @@ def _listings(project: Project, source: Source, kind: str) -> Findings:
     """The unsorted listings whose order has one kind of use: order, slice, or zip with another listing."""
     pairs = defaultdict[ast.AST, dict[ast.AST, Finding]](dict)
     for call in _calls(source):
-        uses = [] if _is_walked_in_order(source, call) else OrderTracker(project).uses(source, call)
+        uses = [] if _is_walked_in_order(source, call) else order_uses(project, source, call)
         for use in uses:
             finding = Finding.at(source, call, f"lists files in no order, and that {use.how}")
             if use.call is not None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from samebits.lint.findings import ADDRESS, LOOPS, SEED, WEAK, Finding, Findings
 from samebits.lint.hash_order import CHOOSING, ORDERING, iterated_by, uses_in
-from samebits.lint.order_flow import OrderTracker
+from samebits.lint.order_flow import order_uses
 from samebits.lint.project import Project, is_parameter, is_type_tested, memoized
 from samebits.lint.rule import rule
 from samebits.lint.source import Source, last_name
@@ -66,7 +66,7 @@ def set_used(project: Project, source: Source) -> Findings:
             sets = [
                 one for one in _sets_taken(node) if not is_parameter(source, one) and not is_type_tested(source, one)
             ]
-            uses = [use for one in sets for use in OrderTracker(project).uses(source, one, of="set")]
+            uses = [use for one in sets for use in order_uses(project, source, one, of="set")]
             if uses:
                 yield replace(finding, reason=f"{finding.reason}, and that {uses[0].how}")
 
