@@ -127,11 +127,19 @@ class Price:
         return self.first_seconds > 0 and not self.failure
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The bounds of the price, which is 1 for nothing pinned by definition; None where it is not known."""
-        if self.ratio is not None:
-            return self.ratio.low, self.ratio.high
-        return (1.0, 1.0) if not self.candidate.settings else None
+    def is_known(self) -> bool:
+        """Whether its ratio is known, which for nothing pinned is 1 by definition."""
+        return self.ratio is not None or not self.candidate.settings
+
+    @property
+    def times(self) -> Ratio:
+        """The ratio, where it is known."""
+        return self.ratio or Ratio(1.0, 1.0, 1.0, 0)
+
+    @property
+    def is_remedy(self) -> bool:
+        """Whether the script repeats with it, and a user could choose it."""
+        return self.repeats is True and self.candidate.is_remedy
 
 
 @dataclass(frozen=True)
@@ -169,18 +177,24 @@ class Costs:
     @published()
     def recommended(self) -> Price | None:
         """The cheapest measured set that repeats; None where there is none."""
-        return cheapest(self._all)
+        quickest = min(self._priced, key=lambda price: price.times.middle, default=None)
+        level = self._level_with(quickest)
+        return min(level, key=lambda price: (len(price.candidate.pins), price.times.middle), default=None)
 
     @property
     @published()
     def fullest(self) -> Price | None:
         """The set that pins most at no measured difference in price from the cheapest; None if that is the cheapest."""
-        return fullest(self._all)
+        # A script that repeats here with little pinned may do so by luck: where more pins are free, they are better.
+        best = self.recommended
+        fuller = max(self._level_with(best), key=lambda price: len(price.candidate.pins), default=None)
+        is_fuller = best and fuller and len(fuller.candidate.pins) > len(best.candidate.pins)
+        return fuller if is_fuller else None
 
     @property
     def repeats_unmeasured(self) -> tuple[Price, ...]:
         """The sets that repeat and have no known price."""
-        return tuple(price for price in self._all if _is_remedy(price) and price.bounds is None)
+        return tuple(price for price in self.prices if price.is_remedy and not price.is_known)
 
     @property
     @published()
@@ -188,49 +202,16 @@ class Costs:
         return any(price.ratio is not None and price.ratio.is_noisy for price in self.prices)
 
     @property
-    def _all(self) -> list[Price]:
-        return [*([self.plain] if self.plain else []), *self.prices]
+    def _priced(self) -> list[Price]:
+        """The sets that repeat and have a known price."""
+        return [one for one in (self.plain, *self.prices) if one is not None and one.is_remedy and one.is_known]
+
+    def _level_with(self, other: Price | None) -> list[Price]:
+        """Return the sets whose interval is not entirely above that of another one."""
+        return [price for price in self._priced if other is not None and price.times.low <= other.times.high]
 
     @property
     def exit_code(self) -> int:
         if self.error is not None:
             return self.error.exit_code
         return 2 if self.plain is None or (self.recommended is None and self.repeats_unmeasured) else 0
-
-
-def cheapest(prices: Sequence[Price]) -> Price | None:
-    """Return the cheapest price that repeats, nothing pinned included; of equal ones, that with the fewest pins."""
-    possible = _possible(prices)
-    if not possible:
-        return None
-    bound = min(possible, key=_middle).bounds
-    return min(_level_with(bound, possible), key=lambda price: (len(price.candidate.pins), _middle(price)))
-
-
-def fullest(prices: Sequence[Price]) -> Price | None:
-    """Return the price with the most pins of those not measurably above the cheapest; None if that is the cheapest.
-
-    A script that repeats here with little pinned may do so by luck: where more pins are free, they are better.
-    """
-    best = cheapest(prices)
-    if best is None:
-        return None
-    fuller = max(_level_with(best.bounds, _possible(prices)), key=lambda price: len(price.candidate.pins))
-    return fuller if len(fuller.candidate.pins) > len(best.candidate.pins) else None
-
-
-def _possible(prices: Sequence[Price]) -> list[Price]:
-    return [price for price in prices if _is_remedy(price) and price.bounds is not None]
-
-
-def _is_remedy(price: Price) -> bool:
-    return price.repeats is True and price.candidate.is_remedy
-
-
-def _level_with(bounds: tuple[float, float] | None, prices: Sequence[Price]) -> list[Price]:
-    """Return the prices whose interval is not entirely above these bounds."""
-    return [price for price in prices if bounds and price.bounds and price.bounds[0] <= bounds[1]]
-
-
-def _middle(price: Price) -> float:
-    return 1.0 if price.ratio is None else price.ratio.middle
