@@ -22,15 +22,15 @@ from samebits.comparison.locate import Divergence
 from samebits.comparison.runs import Diff, RunComparison
 from samebits.comparison.values import Distance
 from samebits.factors.context import Setting
-from samebits.factors.pinning import settings_for, status
+from samebits.factors.pinning import settings_for
 from samebits.launch.command import Command
 from samebits.locking.verdict import EntryLocked
 from samebits.report.answers import document_of
-from samebits.report.causes import confirmation_row, remedy_state
+from samebits.report.causes import confirmation_row, remedy_command, remedy_state
 from samebits.report.diffs import diff_report
 from samebits.report.locks import lock_report
 from samebits.report.rows import AnswerReport, source_row
-from samebits.report.text import check_report, factors_report, plan_text, remedy_command, so_far_text
+from samebits.report.text import check_report, plan_text, so_far_text
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.spec import RunSpec
 
@@ -345,16 +345,6 @@ def test_a_dry_run_prints_the_plan() -> None:
         "stream-order, uninitialized-memory" in text
     )
     assert "at most 36 runs and 12 for each cause, 2 at a time, 9 s each, the first 50 steps" in text
-
-
-def test_every_factor_is_listed_with_its_reason() -> None:
-    """`samebits factors`: the name, what is in effect, and why it matters."""
-    found = status()
-    text = factors_report(found).text
-
-    for factor in found:
-        assert factor.name in text
-        assert factor.summary in text
 
 
 def test_a_remedy_that_the_script_does_not_survive_says_how_it_ended() -> None:

@@ -25,10 +25,8 @@ def against_report(found: Crossing) -> AnswerReport:
     """Return the answer: where two environments diverge, at which operation, and which packages differ."""
     rows: Rows = []
     if found.divergent is not None:
-        rows += [
-            ("first", difference_words(found.divergent.divergence)),
-            ("by", distance_words(found.divergent.distance)),
-        ]
+        rows.append(("first", difference_words(found.divergent.divergence)))
+        rows.append(("by", distance_words(found.divergent.distance)))
     if found.across is not None:
         rows += _operation(found.across)
     elif found.divergent is not None and not found.notes:
@@ -72,24 +70,17 @@ def _interpreter(side: Interpreter) -> str:
 def _operation(across: Across) -> Rows:
     mismatch = across.mismatch
     kind = mismatch.row.kind
-    rows: Rows = [("op", f"{op_name(kind)}      {describe(across)}")]
+    at = f"at step {mismatch.step}{'' if mismatch.a is None else f', op {mismatch.a.index}'}"
+    rows: Rows = [("op", f"{op_name(kind)}      {at}: {_clause(across, mismatch)}")]
     for side, instead in (("here", mismatch.instead_a), ("there", mismatch.instead_b)):
         rows.append(("", f"{side}: {listed([row.kind.op for row in instead], MOST_INSTEAD)}" if instead else ""))
     rows += [*place_rows(kind), *_replay(across)]
     aligned = across.aligned
     if not aligned.is_exact:
-        paired = counted(aligned.pairs, "operation")
         others = f"{aligned.only_here} here and {aligned.only_there} there"
-        text = f"{paired} of that step are the same in both; {others} have other names, or are composed differently"
-        rows.append(("aligned", text))
+        paired = f"{counted(aligned.pairs, 'operation')} of that step are the same in both"
+        rows.append(("aligned", f"{paired}; {others} have other names, or are composed differently"))
     return rows
-
-
-def describe(across: Across) -> str:
-    """Return how the operation differs, as a clause: the same words in text, JSON and pages."""
-    mismatch = across.mismatch
-    at = f"at step {mismatch.step}{'' if mismatch.a is None else f', op {mismatch.a.index}'}"
-    return f"{at}: {_clause(across, mismatch)}"
 
 
 def _clause(across: Across, mismatch: OpMismatch) -> str:

@@ -17,36 +17,30 @@ def cost_report(costs: Costs) -> AnswerReport:
     """Return the answer of `samebits cost`: a recommendation, details, and a table of prices."""
     if costs.plain is None:
         return AnswerReport(_headline(costs), [("ran", label) for label in costs.ran])
-    rows = [
-        ("diverges", f"{price.candidate.label}: at {price.diverges_at}")
-        for price in _measured(costs)
-        if price.diverges_at
-    ]
+    within = f"in the first {counted(costs.recorded_steps, 'step')}"
+    measured = [price for price in (costs.plain, *costs.prices) if price.was_run]
+    rows = [("diverges", f"{one.candidate.label}: at {one.diverges_at}") for one in measured if one.diverges_at]
     blocks = f"blocks of {counted(costs.block_steps, 'step')} in turns, {_pairs(costs)}"
-    rows.append(("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"))
-    rows.append(
-        ("", "time and speed are relative to a run with nothing pinned; 95 % is the interval of the median time")
-    )
+    relative = "time and speed are relative to a run with nothing pinned; 95 % is the interval of the median time"
+    rows += [("measured", f"{blocks}, after {counted(costs.recorded_steps, 'step')} to warm up"), ("", relative)]
     if any(price.ratio is not None and not price.ratio.is_difference for price in costs.prices):
         rows.append(("", "= no difference was measured: the interval contains 1"))
     replaced = dict.fromkeys(price.replaced for price in costs.prices if price.replaced)
-    rows += [("replaced", f"{_within(costs)}: {text}") for text in replaced]
+    rows += [("replaced", f"{within}: {text}") for text in replaced]
     rows += _grouped("failed", [(price.failure, price.candidate.label) for price in costs.prices])
     rows += _grouped("no price", [(price.not_measured, price.candidate.label) for price in costs.prices])
     rows += _grouped("not here", [(reason, name) for name, reason in costs.impossible])
-    rows.append(("shapes", _shapes(costs)))
+    shapes, again = "one shape", "once"
+    if costs.shapes > 1:
+        shapes, again = f"{costs.shapes} shapes", "again for each"
+    rows.append(("shapes", f"the model's inputs had {shapes} {within}: an autotuner would search {again}"))
     if costs.is_noisy:
         rows.append(("note", "the machine was noisy: some intervals are wider than 10 % to each side"))
     for price, why in ((costs.recommended, ""), (costs.fullest, SAFER)):
         if price is not None:
             rows.append(("safer", f"{price.candidate.label}, {why}" if why else ""))
             rows += [("run", _command(price.candidate, costs.command)), ("code", _code(price.candidate))]
-    return AnswerReport(_headline(costs), rows, [_HEAD, *map(_row, _measured(costs))])
-
-
-def _measured(costs: Costs) -> list[Price]:
-    assert costs.plain is not None
-    return [price for price in (costs.plain, *costs.prices) if price.was_run]
+    return AnswerReport(_headline(costs), rows, [_HEAD, *map(_row, measured)])
 
 
 def _headline(costs: Costs) -> str:
@@ -69,10 +63,10 @@ def _found(costs: Costs) -> str:
     if best.ratio is None:
         steps = counted(costs.recorded_steps, "step")
         return f"recommended{of_those}: no pins (reproducible for {steps})"
-    return f"recommended{of_those}: {best.candidate.label}, {ratio_words(best.ratio)}"
+    return f"recommended{of_those}: {best.candidate.label}, {_ratio_words(best.ratio)}"
 
 
-def ratio_words(ratio: Ratio) -> str:
+def _ratio_words(ratio: Ratio) -> str:
     """Return a ratio and its interval, `1.032 (1.018 to 1.047) of the time`, or that no difference was measured."""
     interval = f"{ratio.middle:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
     return f"{interval} of the time" if ratio.is_difference else f"no difference measured: {interval}"
@@ -89,30 +83,20 @@ def _pairs(costs: Costs) -> str:
 def _row(price: Price) -> tuple[str, ...]:
     """Return the cells of a row: set, whether it repeats, time, throughput, interval of time, first step, memory."""
     repeats = {True: "yes", False: "no", None: "unknown"}[price.repeats]
-    resources = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
-    ratio = price.ratio
+    ratio, cells = price.ratio, ("1", "1", f"{price.step_seconds * 1000:.2f} ms")
     if price.not_measured:
-        return price.candidate.label, repeats, "not measured", "", "", *resources
-    if ratio is None:
-        return price.candidate.label, repeats, "1", "1", f"{price.step_seconds * 1000:.2f} ms", *resources
-    interval = f"{ratio.low:.3f}–{ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
-    return price.candidate.label, repeats, f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval, *resources
+        cells = "not measured", "", ""
+    elif ratio is not None:
+        interval = f"{ratio.low:.3f}–{ratio.high:.3f}{'' if ratio.is_difference else ' ='}"
+        cells = f"{ratio.middle:.3f}", f"{1 / ratio.middle:.3f}", interval
+    resources = f"{price.first_seconds * 1000:.1f}", f"{price.peak_bytes / 2**20:.0f}"
+    return price.candidate.label, repeats, *cells, *resources
 
 
 def _grouped(label: str, found: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return a row for each reason, with all names that it applies to; names without a reason have no row."""
     reasons = dict.fromkeys(reason for reason, _ in found if reason)
     return [(label, f"{', '.join(name for why, name in found if why == reason)}: {reason}") for reason in reasons]
-
-
-def _shapes(costs: Costs) -> str:
-    if costs.shapes <= 1:
-        return f"the model's inputs had one shape {_within(costs)}: an autotuner would search once"
-    return f"the model's inputs had {costs.shapes} shapes {_within(costs)}: an autotuner would search again for each"
-
-
-def _within(costs: Costs) -> str:
-    return f"in the first {counted(costs.recorded_steps, 'step')}"
 
 
 def _command(candidate: Candidate, command: str) -> str:

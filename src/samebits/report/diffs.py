@@ -13,42 +13,33 @@ from samebits.runfolder.steps import TRAINED
 def diff_report(diff: Diff) -> AnswerReport:
     """Return the answer of `samebits diff`."""
     comparison = diff.comparison
-    remarks = [*(("note", note) for note in diff_notes(diff)), *(("not seen", text) for text in comparison.not_seen)]
+    remarks = [("note", note) for note in _notes(diff)] + [("not seen", text) for text in comparison.not_seen]
     place, op = comparison.divergence, comparison.op
     agree = f"{counted(comparison.steps, 'step')} {'agrees' if comparison.steps == 1 else 'agree'} in"
     if comparison.same:
         return AnswerReport(f"same bits: {agree} {compared_streams(comparison)}", remarks)
     rows: Rows = [("op", "" if op is None else describe_op(op))]
+    where = "" if place is None else place_words(place)
     if place is not None:
-        rows.append(
-            (
-                "first",
-                ", ".join(
-                    filter(None, (place_words(place) if comparison.is_op_first else "", difference_words(place)))
-                ),
-            )
-        )
+        first = [where if comparison.is_op_first else "", difference_words(place)]
+        rows.append(("first", ", ".join(filter(None, first))))
     rows.append(("by", distance_words(diff.distance)))
     if place is not None and place.generators:
-        rows.append(
-            ("rng", f"already in another state at the end of step {place.step - 1}: {', '.join(place.generators)}")
-        )
+        names = ", ".join(place.generators)
+        rows.append(("rng", f"already in another state at the end of step {place.step - 1}: {names}"))
     runs = f"{shown_path(diff.a)} and {shown_path(diff.b)}"
     rows += [("compared", compared_streams(comparison)), ("runs", runs), *remarks]
     if op is not None and (comparison.is_op_first or place is None):
-        difference = f"the runs diverge at step {op.step}, op {op.index}"
-    else:
-        assert place is not None
-        difference = f"the runs diverge {place_words(place)}"
+        where = f"at step {op.step}, op {op.index}"
+    difference = f"the runs diverge {where}"
     trained = f"{agree} {stream_list([stream for stream in comparison.streams if stream in TRAINED])}"
     if diff.same:
         return AnswerReport(f"same bits in what was trained: {trained}", [("besides", difference), *rows])
-    return AnswerReport(
-        f"different bits: {difference}", [("trained", trained if comparison.same_training else ""), *rows]
-    )
+    agreement = ("trained", trained if comparison.same_training else "")
+    return AnswerReport(f"different bits: {difference}", [agreement, *rows])
 
 
-def diff_notes(found: Diff) -> list[str]:
+def _notes(found: Diff) -> list[str]:
     """Return what the comparison does not cover, and how to learn more."""
     notes = [
         f"{cut.path} is incomplete: its process did not end by itself; {cut.steps} steps were read"
@@ -56,10 +47,8 @@ def diff_notes(found: Diff) -> list[str]:
     ]
     divergence = found.comparison.divergence
     if divergence is not None and found.distance is None and divergence.stream not in ("length", "outcome"):
-        notes.append(
-            f"to measure by how much, run both again with --keep-values {divergence.step}, which keeps every "
-            "tensor of that step on disk: several times the size of the model"
-        )
+        again = f"run both again with --keep-values {divergence.step}, which keeps every tensor of that step on disk"
+        notes.append(f"to measure by how much, {again}: several times the size of the model")
     return notes
 
 

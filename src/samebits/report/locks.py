@@ -7,9 +7,10 @@ from samebits.checking.verdict import CheckVerdict
 from samebits.locking.code import CodeChange
 from samebits.locking.entries import Locked
 from samebits.locking.verdict import EntriesVerified, EntryLocked, EnvironmentDifference, LockDivergence, Verified
+from samebits.report.causes import pins_given
 from samebits.report.places import stream_list, stream_words
 from samebits.report.rows import AnswerReport, Rows, counted, unseen_rows
-from samebits.report.text import check_report, pins_given
+from samebits.report.text import check_report
 from samebits.runfolder.environment import Environment
 
 _REPEATS = {
@@ -36,13 +37,13 @@ def entry_report(one: Verified, found: EntriesVerified) -> AnswerReport:
 
 def _all_in_one(found: EntriesVerified) -> str:
     """Return the answer for several entries in one sentence."""
-    count = len(found.entries)
-    names = [entry.name for entry in found.entries if entry.kind == found.kind]
+    count, names = len(found.entries), [entry.name for entry in found.entries if entry.kind == found.kind]
+    some = f"{len(names)} of {count} entries"
     words = {
         "same": f"same bits: all {count} entries agree with {shown_path(found.lockfile)}",
-        "different": f"different bits: {len(names)} of {count} entries diverge: {', '.join(names)}",
-        "unknown": f"unknown here: {len(names)} of {count} entries were never locked for this environment",
-        "undecided": f"undecided: {len(names)} of {count} entries could not be judged: {', '.join(names)}",
+        "different": f"different bits: {some} diverge: {', '.join(names)}",
+        "unknown": f"unknown here: {some} were never locked for this environment",
+        "undecided": f"undecided: {some} could not be judged: {', '.join(names)}",
     }
     return words[found.kind]
 
@@ -54,9 +55,8 @@ def headline_of(one: Verified, found: EntriesVerified) -> str:
         action = "added to" if one.written == "added" else "written anew in"
         return f"same bits: {one.name} was {action} {lockfile} for this environment"
     if one.kind == "same":
-        return (
-            f"same bits: {one.name} agrees with {lockfile} in {counted(one.steps, 'step')}: {stream_list(one.streams)}"
-        )
+        what = f"{counted(one.steps, 'step')}: {stream_list(one.streams)}"
+        return f"same bits: {one.name} agrees with {lockfile} in {what}"
     if one.kind == "different":
         return f"different bits: {one.name} diverges from {lockfile} {divergence_line(one.divergences[0])}"
     if one.kind == "unknown":
@@ -143,14 +143,12 @@ def _environment_rows(one: Verified) -> Rows:
     label = "differs" if one.kind == "unknown" else "besides"
     rows += [(label, difference_line(difference)) for difference in one.differences]
     if one.kind != "same":
-        rows += [
-            ("besides", f"the script reads {name}, which differs from when it was locked") for name in one.variables
-        ]
+        reads = (f"the script reads {name}, which differs from when it was locked" for name in one.variables)
+        rows += [("besides", text) for text in reads]
     is_different = one.variables or any(difference.can_change_bits for difference in one.differences)
     if one.kind == "different" and not is_different:
-        rows.append(
-            ("", f"the environment matches the locked one, {one.home}, in everything that is known to change bits")
-        )
+        matches = f"the environment matches the locked one, {one.home}"
+        rows.append(("", f"{matches}, in everything that is known to change bits"))
     return rows
 
 
@@ -165,9 +163,12 @@ def environment_line(environment: Environment) -> str:
 def difference_line(difference: EnvironmentDifference) -> str:
     """Return a difference in one line: `cpu-threads: 2 locked, 1 here; it can change bits: …`."""
     can = "can" if difference.can_change_bits else "cannot"
-    return (
-        f"{difference.name}: {difference.locked} locked, {difference.here} here; it {can} change bits: {difference.why}"
-    )
+    return f"{values_line(difference)}; it {can} change bits: {difference.why}"
+
+
+def values_line(difference: EnvironmentDifference) -> str:
+    """Return both values of a difference: `cpu-threads: 2 locked, 1 here`."""
+    return f"{difference.name}: {difference.locked} locked, {difference.here} here"
 
 
 def change_line(change: CodeChange) -> str:

@@ -16,16 +16,11 @@ def place_words(divergence: Divergence) -> str:
     """Return the place of a divergence: `at step 3, in the gradients of rank 1`."""
     if divergence.stream in ("length", "outcome"):
         process = f" ({divergence.process})" if divergence.process and divergence.only_in is None else ""
-        return f"at step {divergence.step}: {detail_of(divergence)}{process}"
+        return f"at step {divergence.step}: {_detail(divergence)}{process}"
     if divergence.stream == "product":
         return f"in {divergence.name.partition(': ')[0]}, though all that was recorded agrees"
-    whose = "".join(f" of {owner}" for owner in (divergence.process, ranks_of(divergence)) if owner)
+    whose = "".join(f" of {owner}" for owner in (divergence.process, _ranks(divergence)) if owner)
     return f"at step {divergence.step}, in {stream_words(divergence.stream)}{whose}"
-
-
-def unexplained_words(divergence: Divergence) -> str:
-    """Tell that what two runs made differs, and that the reason is not known."""
-    return f"{divergence.name} differs, and the reason is not known"
 
 
 def stream_words(stream: str) -> str:
@@ -35,8 +30,8 @@ def stream_words(stream: str) -> str:
     return KINDS_OF_STREAMS[stream].step_name if stream in KINDS_OF_STREAMS else stream
 
 
-def ranks_of(divergence: Divergence) -> str:
-    """Return the ranks that diverge there: `rank 1`, `ranks 0 and 1`, `8 ranks`; empty where the runs have only one."""
+def _ranks(divergence: Divergence) -> str:
+    """Return the ranks that diverge: `rank 1`, `ranks 0 and 1`, `8 ranks`; empty where the runs have only one."""
     ranks = divergence.ranks or ((divergence.rank,) if divergence.rank else ())
     if len(ranks) < 2:
         return "".join(f"rank {rank}" for rank in ranks)
@@ -47,25 +42,23 @@ def difference_words(divergence: Divergence) -> str:
     """Tell which tensors differ, and what else is known; empty where there is nothing to add."""
     if divergence.stream in ("length", "outcome"):
         return ""
+    detail, more = _detail(divergence), f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
     if divergence.stream == "product":
-        more = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
-        return f"{divergence.name}: {detail_of(divergence) or 'other bytes'}{more}"
+        return f"{divergence.name}: {detail or 'other bytes'}{more}"
     label = f"{divergence.stream} " if KINDS_OF_STREAMS[divergence.stream].is_numbered else ""
     if divergence.only_in is not None:
         # Nothing differs where there is nothing to compare with.
-        others = f", and {divergence.differing - 1} more" if divergence.differing > 1 else ""
-        return f"{label}{divergence.name}: {detail_of(divergence)}{others}"
+        return f"{label}{divergence.name}: {detail}{more}"
     text = f"{label}{divergence.name}: {divergence.differing} of {divergence.total} tensors differ"
-    return f"{text} ({detail_of(divergence)})" if detail_of(divergence) else text
+    return f"{text} ({detail})" if detail else text
 
 
-def detail_of(divergence: Divergence) -> str:
+def _detail(divergence: Divergence) -> str:
     """Return details of a divergence, as a clause; empty where there are none."""
     if divergence.only_in is not None and divergence.stream == "length":
-        rank = f" on rank {divergence.rank}" if divergence.rank else ""
-        return (
-            f"only the {divergence.only_in} run took steps{f' in {divergence.process}' if divergence.process else rank}"
-        )
+        where = f" on rank {divergence.rank}" if divergence.rank else ""
+        where = f" in {divergence.process}" if divergence.process else where
+        return f"only the {divergence.only_in} run took steps{where}"
     if divergence.only_in is not None:
         return f"only the {divergence.only_in} run has it"
     if divergence.lengths is not None:

@@ -16,9 +16,9 @@ from samebits.lint.findings import Finding
 from samebits.lint.linting import Linted
 from samebits.lint.rule import find_rule
 from samebits.locking.verdict import EntriesVerified, Verified
-from samebits.report.causes import cause_line, evidence_words
+from samebits.report.causes import cause_line, figures
 from samebits.report.lints import place_of
-from samebits.report.locks import change_line, divergence_line, headline_of, next_commands
+from samebits.report.locks import change_line, divergence_line, headline_of, next_commands, values_line
 from samebits.report.origins import describe_finding, site_of
 from samebits.report.text import check_report
 
@@ -58,8 +58,8 @@ def check_remarks(verdict: CheckVerdict) -> list[Remark]:
 
 def _cause(cause: Cause) -> Remark:
     level: Level = "error" if cause.confirmed else "warning"
-    message = f"{cause_line(cause)}. {evidence_words(cause)}."
-    factor = find(cause.factor)
+    factor, (held, released) = find(cause.factor), figures(cause)
+    message = f"{cause_line(cause)}. {held}; {'' if factor.by_folder else f'only {cause.factor} '}{released}."
     if cause.site is None:
         return Remark(cause.factor, factor.summary, level, message)
     others = tuple(_place(site) for site in cause.others)
@@ -84,8 +84,7 @@ def _entry(one: Verified, found: EntriesVerified) -> Remark:
     parts = [headline_of(one, found), *map(divergence_line, one.divergences[1:])]
     parts += [change_line(change) for change in one.code]
     if one.kind == "unknown":
-        differing = [item for item in one.differences if item.can_change_bits]
-        parts += [f"{item.name}: {item.locked} locked, {item.here} here" for item in differing]
+        parts += [values_line(item) for item in one.differences if item.can_change_bits]
     parts += [command.split("  ")[0] for command in next_commands(one)]
     changed = next((change for change in one.code if change.line is not None), None)
     path, line = (changed.path, changed.line or 1) if changed is not None else (_script_of(one), 1)

@@ -144,10 +144,10 @@ def _state_of(missing: Missing, number: int) -> str:
 
 def _not_known(trial: Trial) -> str:
     stream = "" if trial.divergence is None else trial.divergence.stream
-    held = (
-        f"restoring this did not help: {differences_clause(trial.lacks[:MOST_VALUES_SHOWN])}; " if trial.lacks else ""
-    )
-    return f"{held}look at {_LOOK_AT.get(stream, 'what the script does between the load and that step')}"
+    look = f"look at {_LOOK_AT.get(stream, 'what the script does between the load and that step')}"
+    if not trial.lacks:
+        return look
+    return f"restoring this did not help: {differences_clause(trial.lacks[:MOST_VALUES_SHOWN])}; {look}"
 
 
 def _killed(trial: Trial) -> str:
