@@ -57,11 +57,10 @@ def run_against(request: CheckRequest, sides: Sides, pool: RunPool) -> Crossing:
         with _digesting_alike(sides):
             crossing.run()
     except BudgetSpentError as spent:
-        if spent.signal is None:
-            return crossing.found(
-                UndecidedError(f"stopped after {request.most_runs()} runs", "give more with --max-runs")
-            )
-        return crossing.found(InterruptError.by(spent.signal, pool.home), spent.signal)
+        if spent.signal is not None:
+            return crossing.found(InterruptError.by(spent.signal, pool.home), spent.signal)
+        why = f"stopped after {request.most_runs()} runs"
+        return crossing.found(UndecidedError(why, "give more with --max-runs"))
     except SamebitsError as error:
         return crossing.found(error)
     finally:
@@ -245,7 +244,5 @@ def _names_in_optimizer(run: Run) -> tuple[str, ...]:
 
 
 def _rows(run: Run, rank: int, step: int) -> list[OpRow]:
-    recording = next((candidate for candidate in run.folder.recordings() if (candidate.rank or 0) == rank), None)
-    if recording is None:
-        return []
-    return list(takewhile(lambda row: row.step <= step, Ops(recording).rows()))
+    recordings = [recording for recording in run.folder.recordings() if recording.rank == rank]
+    return [*takewhile(lambda row: row.step <= step, Ops(recordings[0]).rows())] if recordings else []

@@ -107,14 +107,12 @@ def _tensors(ins: Mapping[str, int]) -> dict[str, int]:
 def _mismatch(
     x: OpRow, y: OpRow, known: tuple[set[int], set[int]], left: tuple[list[OpRow], list[OpRow]]
 ) -> OpMismatch | None:
-    if list(_tensors(x.ins).values()) == list(_tensors(y.ins).values()):
+    ins_x, ins_y = _tensors(x.ins), _tensors(y.ins)
+    if [*ins_x.values()] == [*ins_y.values()]:
         return _by_itself(x, y, known)
-    if x.ins.keys() == y.ins.keys():
-        names = tuple(name for name, value in _tensors(x.ins).items() if y.ins[name] != value)
-    else:
-        names = tuple(_tensors(x.ins))
-    unknown_a = {value for value in _tensors(x.ins).values() if value not in known[1]}
-    unknown_b = {value for value in _tensors(y.ins).values() if value not in known[0]}
+    is_named_alike = x.ins.keys() == y.ins.keys()
+    names = tuple(name for name, value in ins_x.items() if not is_named_alike or y.ins[name] != value)
+    unknown_a, unknown_b = {*ins_x.values()} - known[1], {*ins_y.values()} - known[0]
     if not unknown_a and not unknown_b:
         # Both programs know these values, in another order of operations: their results are compared elsewhere.
         return None
@@ -128,7 +126,7 @@ def _by_itself(x: OpRow, y: OpRow, known: tuple[set[int], set[int]]) -> OpMismat
     """Return how two operations with equal inputs differ; None where their results agree or both programs know them."""
     if list(x.outs.values()) == list(y.outs.values()):
         return None
-    if all(value in known[1] for value in x.outs.values()) and all(value in known[0] for value in y.outs.values()):
+    if {*x.outs.values()} <= known[1] and {*y.outs.values()} <= known[0]:
         return None
     if x.ins.get("generator") != y.ins.get("generator"):
         return OpMismatch("generator", x.step, x, y, ("generator",))

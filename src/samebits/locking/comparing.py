@@ -61,9 +61,8 @@ def compare_with_lock(
     if first is not None:
         # None where the run ends before the next step whose streams are locked.
         row = next((row for row in locked.rows if row.at != END and first <= int(row.at) < common), None)
-        actual = None if row is None else own.row(int(row.at))
         divergence = LockDivergence("stream", first, agreed, seen="" if row is None else row.at, recordings=count)
-        return LockComparison(_with_streams(divergence, own, row, actual), True, 0 if agreed is None else agreed + 1)
+        return LockComparison(_with_streams(divergence, own, row), True, 0 if agreed is None else agreed + 1)
     if not is_whole and not own.is_limited:
         return LockComparison(None, False, common)
     last = common - 1 if common else None
@@ -73,7 +72,7 @@ def compare_with_lock(
     # The last step agrees, and so do all before it: what came after them differs.
     row = next((row for row in locked.rows if row.at == END), None)
     divergence = LockDivergence("stream", own.steps, last, seen=END, recordings=count)
-    return LockComparison(_with_streams(divergence, own, row, own.end()), True, common)
+    return LockComparison(_with_streams(divergence, own, row), True, common)
 
 
 def _first_that_differs(locked: Locked, own: RunDigests, common: int) -> tuple[int | None, int | None]:
@@ -92,7 +91,9 @@ def _first_that_differs(locked: Locked, own: RunDigests, common: int) -> tuple[i
     return agreed, None
 
 
-def _with_streams(place: LockDivergence, own: RunDigests, row: Row | None, here: Row | None) -> LockDivergence:
+def _with_streams(place: LockDivergence, own: RunDigests, row: Row | None) -> LockDivergence:
+    """Return the place, with what differs from a row that is locked."""
+    here = None if row is None else own.end() if row.at == END else own.row(int(row.at))
     if row is None or here is None:
         return place
     own.assert_sound(row)

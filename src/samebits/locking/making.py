@@ -128,8 +128,7 @@ def lock_entry(
     trouble = ran.trouble
     if trouble is None and entry.artifacts and repeats != "unchecked":
         trouble = _artifact_error(ran, run_entry(asked, entry, context, "lock again"))
-    trouble = trouble or _unusable(ran, entry) or _other_than_checked(ran, found.check)
-    trouble = trouble or edited_since(began, ran, asked)
+    trouble = trouble or _unusable(ran, entry, found.check) or edited_since(began, ran, asked)
     found = replace(found, environment=ran.environment, folder=ran.folder.path, not_observed=ran.not_observed)
     if trouble is not None:
         return replace(found, error=trouble)
@@ -163,7 +162,8 @@ def _artifact_error(ran: FinishedRun, again: FinishedRun) -> SamebitsError | Non
     )
 
 
-def _unusable(ran: FinishedRun, entry: RunEntry) -> SamebitsError | None:
+def _unusable(ran: FinishedRun, entry: RunEntry, check: CheckVerdict | None) -> SamebitsError | None:
+    """Return the error for a run that cannot be locked, or differs from those of the check, as far as these went."""
     if not ran.environment.torch:
         return LockfileError(NO_ENVIRONMENT, "is it one that samebits could enter?")
     lost = [path for path in entry.artifacts if ran.artifacts.get(path) is None]
@@ -175,21 +175,12 @@ def _unusable(ran: FinishedRun, entry: RunEntry) -> SamebitsError | None:
         )
     if not ran.is_whole:
         return LockfileError("the run did not finish by itself, so there is no end to lock", "what ended it?")
+    for whole in check.whole[:1] if check is not None else ():
+        place = first_divergence(RunFolder(whole.folder).recordings(), ran.recordings, whole.steps - 1)
+        if place is not None:
+            why = "the check found the same bits in every run, and the run after it diverges from them"
+            return LockfileError(f"{why} at step {place.step}", "check with more runs: samebits check --runs 6")
     return None
-
-
-def _other_than_checked(ran: FinishedRun, check: CheckVerdict | None) -> SamebitsError | None:
-    """Return the error for a run to be locked that differs from those of the check, as far as these went; else None."""
-    whole = None if check is None else next(iter(check.whole), None)
-    if whole is None:
-        return None
-    place = first_divergence(RunFolder(whole.folder).recordings(), ran.recordings, whole.steps - 1)
-    if place is None:
-        return None
-    return LockfileError(
-        f"the check found the same bits in every run, and the run after it diverges from them at step {place.step}",
-        "check with more runs: samebits check --runs 6",
-    )
 
 
 # ---- names and what is there already ---------------------------------------------------------------------------------
