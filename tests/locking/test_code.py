@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.locking.code import MOST_NAMED, changes_since, code_of, files_in
+from samebits.locking.code import MOST_NAMED, Code, changes_since, code_of, files_in
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 
@@ -14,6 +14,11 @@ TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 def git(folder: Path, *words: str) -> str:
     command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def code(folder: Path, *names: str) -> Code:
+    """The code in these files of a folder; without names, its script."""
+    return code_of([str(folder / name) for name in names or ["train.py"]], folder)
 
 
 @pytest.fixture
@@ -29,18 +34,18 @@ def repository(tmp_path: Path) -> Path:
 
 def test_a_clean_tree_is_a_commit(repository: Path) -> None:
     """With git's own name of every content."""
-    code = code_of([str(repository / "train.py")], repository)
+    now = code(repository)
 
-    assert code.commit == git(repository, "rev-parse", "HEAD")
-    assert code.uncommitted == ()
-    assert git(repository, "rev-parse", "HEAD:train.py").startswith(code.files["train.py"])
+    assert now.commit == git(repository, "rev-parse", "HEAD")
+    assert now.uncommitted == ()
+    assert git(repository, "rev-parse", "HEAD:train.py").startswith(now.files["train.py"])
 
 
 def test_nothing_is_written_into_the_repository(repository: Path) -> None:
     """Not even to its index, whose times are out of date: somebody may commit at this moment."""
     os.utime(repository / "train.py", (0, 0))
     before = (repository / ".git" / "index").read_bytes()
-    code_of([str(repository / "train.py")], repository)
+    code(repository)
 
     assert (repository / ".git" / "index").read_bytes() == before
 
@@ -50,19 +55,19 @@ def test_a_dirty_tree_is_told(repository: Path) -> None:
     (repository / "train.py").write_text(TEXT + "more\n")
     (repository / "new file.py").write_text("x")
     (repository / "other.py").write_text("x")
-    code = code_of([str(repository / "train.py"), str(repository / "new file.py")], repository)
+    now = code(repository, "train.py", "new file.py")
 
-    assert code.uncommitted == ("new file.py", "train.py")
-    assert set(code.files) == {"new file.py", "train.py"}
+    assert now.uncommitted == ("new file.py", "train.py")
+    assert set(now.files) == {"new file.py", "train.py"}
 
 
 def test_what_was_locked_before_it_was_committed_is_found_again(repository: Path) -> None:
     """The lock and the change go into one commit; later the changed lines are known all the same."""
     (repository / "train.py").write_text(TEXT + "locked\n")
-    before = code_of([str(repository / "train.py")], repository).files
+    before = code(repository).files
     git(repository, "commit", "-qam", "the change and its lock")
     (repository / "train.py").write_text("# begin\n" + TEXT.replace("line 7\n", "line seven\n") + "locked\n")
-    now = code_of([str(repository / "train.py")], repository).files
+    now = code(repository).files
     (change,) = changes_since(before, now, repository)
 
     assert (change.path, change.how, change.line, change.lines) == ("train.py", "changed", 1, 2)
@@ -72,7 +77,7 @@ def test_what_was_locked_before_it_was_committed_is_found_again(repository: Path
 def test_a_content_that_git_does_not_know_has_no_lines(repository: Path) -> None:
     """It is said to have changed, and nothing is made up; removed lines at the end name the last line there is."""
     before = {"train.py": "0123456789ab", "gone.py": "0123456789ab"}
-    now = code_of([str(repository / "train.py")], repository).files
+    now = code(repository).files
     found = changes_since(before, now, repository)
     assert [(one.path, one.how, one.line) for one in found] == [
         ("gone.py", "removed", None),
@@ -80,16 +85,16 @@ def test_a_content_that_git_does_not_know_has_no_lines(repository: Path) -> None
     ]
 
     (repository / "train.py").write_text("line 1\n")
-    (change,) = changes_since(now, code_of([str(repository / "train.py")], repository).files, repository)
+    (change,) = changes_since(now, code(repository).files, repository)
     assert (change.line, change.lines) == (1, 19)
 
 
 def test_without_git_contents_have_names_too(tmp_path: Path) -> None:
     """So a change is seen, and not in which line."""
     (tmp_path / "train.py").write_text("a")
-    before = code_of([str(tmp_path / "train.py")], tmp_path)
+    before = code(tmp_path)
     (tmp_path / "train.py").write_text("b")
-    after = code_of([str(tmp_path / "train.py")], tmp_path)
+    after = code(tmp_path)
 
     assert (before.commit, before.uncommitted) == ("", ())
     assert [(one.path, one.line) for one in changes_since(before.files, after.files, tmp_path)] == [("train.py", None)]
