@@ -8,13 +8,7 @@ import pytest
 from samebits.base.errors import BudgetError
 from samebits.factors.context import Setting
 from samebits.pricing import experiments
-from samebits.pricing.decisions import (
-    affordable,
-    cheaper_sets,
-    fitting,
-    is_enough,
-    need_time,
-)
+from samebits.pricing.decisions import affordable, cheaper_sets, fitting, is_enough, need_time
 from samebits.pricing.plan import Candidate, default_set
 from samebits.pricing.prices import Price, Ratio
 

@@ -210,10 +210,8 @@ def test_the_headline_says_what_is_known() -> None:
 def test_what_was_not_measured_stays_out_of_the_figures() -> None:
     """In the text without a ratio and with the reason; in JSON no NaN, no Infinity."""
     measured = costs(UNMEASURED, price(WHOLE, 1.2, 1.3), Price(ALONE, not_measured="there was no time for it"))
-    text, document = (
-        cost_report(measured).text,
-        json.loads(json_text(document_of("cost", measured)), parse_constant=pytest.fail),
-    )
+    text = cost_report(measured).text
+    document = json.loads(json_text(document_of("cost", measured)), parse_constant=pytest.fail)
     (row,) = (line.split() for line in text.splitlines() if line.startswith("    all but"))
 
     assert row[3:] == ["yes", "not", "measured", "20.0", "1024"]
@@ -228,9 +226,8 @@ def test_what_was_not_measured_stays_out_of_the_figures() -> None:
 
 def test_the_text_says_what_was_measured() -> None:
     """Ratios with intervals, failures with their reason, what does not apply without a figure."""
-    text = cost_report(
-        costs(price(WHOLE, 1.2, 1.3), Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)"))
-    ).text
+    failed = Price(ALONE, failure="cumsum_cuda_kernel has no kernel (it.py:3)")
+    text = cost_report(costs(price(WHOLE, 1.2, 1.3), failed)).text
 
     assert text.splitlines()[0] == "recommended: default set, 1.250 (1.200 to 1.300) of the time"
     assert "failed    torch-algorithms: cumsum_cuda_kernel has no kernel (it.py:3)" in text

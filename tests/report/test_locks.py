@@ -19,9 +19,10 @@ from samebits.report.forms import github, junit, sarif
 from samebits.report.locks import lock_report, verify_report
 from samebits.runfolder.environment import Environment
 from tests.locking.entries import ELSEWHERE, HERE, locked
-from tests.report.test_reports import different, same
+from tests.report.test_reports import different, same, script
 from tests.schemas import assert_valid
 
+__all__ = ["script"]
 PLACE = LockDivergence("stream", 8, 7, ("grad", "param"), "8", (("0x1p+0",), ("0x1.8p+0",)))
 SAME = Verified("train", "train.py", "same", HERE, HERE.name, steps=9, streams=("batch", "param"), locked=locked())
 OTHER = replace(
@@ -161,12 +162,7 @@ def test_test_results_count_right() -> None:
     (suite,) = root
     inside = [[child.tag for child in case] for case in suite]
 
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors"), suite.get("skipped")) == (
-        "4",
-        "1",
-        "1",
-        "1",
-    )
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
     assert inside == [["system-out"], ["failure"], ["skipped"], ["error"]]
     assert suite[1].get("name") == "a<b&\ufffd\ufffd"
     assert ElementTree.fromstring(junit.failure("verify", LockfileError("is empty"))).find("*/*/error") is not None
@@ -203,19 +199,11 @@ def test_locking_says_what_it_did() -> None:
     assert_valid(document_of("lock", refused))
 
 
-def check_answers(script: Path) -> list[CheckVerdict]:
-    """A check with causes, one that agrees, one without a cause, and one that could not be made."""
+def test_a_check_has_the_same_forms(script: Path) -> None:
+    """A remark at the line of each cause; a check that agrees has none, and its case has passed."""
+    guilty, unknown = different(script), replace(different(script), causes=())
     error = ScriptFailedError("the command failed\n  boom", "see there")
     broken = CheckVerdict("undecided", "train.py", script, error=error)
-    return [different(script), same(), replace(different(script), causes=()), broken]
-
-
-def test_a_check_has_the_same_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A remark at the line of each cause; a check that agrees has none, and its case has passed."""
-    monkeypatch.chdir(tmp_path)
-    script = tmp_path / "train.py"
-    script.write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nfor name in os.listdir('data'):\n")
-    guilty, right, unknown, broken = check_answers(script)
     lines = [line for line in github.answer("check", guilty).splitlines() if line.startswith("::")]
     assert [line.split(",title=")[0] for line in lines] == [
         "::error file=train.py,line=2",
@@ -225,7 +213,7 @@ def test_a_check_has_the_same_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [one["ruleId"] for one in results] == ["torch-rng", "file-order"]
     region = results[0]["locations"][0]["physicalLocation"]["region"]
     assert region["snippet"]["text"] == "model = torch.nn.Linear(2, 2)"
-    others = ((right, 0, "system-out"), (unknown, 1, "failure"), (broken, 1, "error"))
+    others = ((same(), 0, "system-out"), (unknown, 1, "failure"), (broken, 1, "error"))
     for verdict, marked, element in others:
         assert sum(line.startswith("::") for line in github.answer("check", verdict).splitlines()) == marked
         assert json.loads(sarif.answer("check", verdict))["runs"][0]["results"] == []

@@ -53,13 +53,13 @@ def test_an_applied_patch_says_what_it_changes() -> None:
 def test_a_patch_that_is_not_enough_says_where_runs_diverge() -> None:
     """And that nothing was applied; one that could not be proven says why."""
     place = DivergentRuns(1, 3, Divergence(4, "loss", "loss"))
+    own = Patch("…", ("train.py",), 1, (MEND,), proven=False)
 
-    assert rows(Patch("…", ("train.py",), 1, (MEND,), proven=False, diverged=place))[0][1] == (
-        "1 file, 1 line: not enough: patched, runs 1 and 3 diverge at step 4, in the loss; nothing was applied"
-    )
-    assert rows(Patch("…", ("train.py",), 1, (MEND,), proven=False, why="the script failed"))[0][1] == (
-        "1 file, 1 line: not proven: the script failed; nothing was applied"
-    )
+    for patch, why in (
+        (replace(own, diverged=place), "not enough: patched, runs 1 and 3 diverge at step 4, in the loss"),
+        (replace(own, why="the script failed"), "not proven: the script failed"),
+    ):
+        assert rows(patch)[0] == ("patch", f"1 file, 1 line: {why}; nothing was applied")
     assert rows(Patch(cannot=(LEFT,)))[0] == ("patch", "none can be made")
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,14 +210,16 @@ def test_a_seed_that_comes_too_late_is_told_with_its_line(script: Path) -> None:
     assert "  seeded    too late, at train.py:1, after the interpreter's start" in lines
 
 
+def unknown(script: Path, **known: Any) -> CheckVerdict:
+    """A check that ends with an unknown cause, of which this is known."""
+    place = Divergence(5, "grad", "fc.weight", differing=1, total=4)
+    divergent = DivergentRuns(3, 4, place, Distance(3, 64, 1, 1e-7))
+    return replace(different(script), causes=(), remedy=None, unknown=Unknown(divergent, True, **known))
+
+
 def test_an_unknown_cause_is_admitted(script: Path) -> None:
     """Everything pinned and still different: said so, with the place and by how much."""
-    unknown = Unknown(
-        DivergentRuns(3, 4, Divergence(5, "grad", "fc.weight", differing=1, total=4), Distance(3, 64, 1, 1e-7)), True
-    )
-    verdict = replace(different(script), causes=(), remedy=None, unknown=unknown)
-
-    text = check_report(verdict).text
+    text = check_report(unknown(script)).text
 
     assert "unknown: with everything pinned that can be, runs 3 and 4 diverge at step 5, in the gradients" in text
     assert "3 of 64 elements differ, by at most 1 ULP" in text
@@ -225,10 +228,7 @@ def test_an_unknown_cause_is_admitted(script: Path) -> None:
 
 def test_what_reading_finds_is_looked_at_first(script: Path) -> None:
     """Where the cause is unknown, lines that lint names at which nothing was seen to enter."""
-    place = DivergentRuns(3, 4, Divergence(0, "init", "fc.weight", differing=1, total=4))
-    unknown = Unknown(place, True, read=("train.py:3, which leaves some of it unwritten (SB408)",))
-
-    shown = check_report(replace(different(script), causes=(), remedy=None, unknown=unknown)).brief
+    shown = check_report(unknown(script, read=("train.py:3, which leaves some of it unwritten (SB408)",))).brief
 
     assert "  next      look at train.py:3, which leaves some of it unwritten (SB408)\n" in shown
     assert "look for causes that no pin covers" not in shown
@@ -236,13 +236,11 @@ def test_what_reading_finds_is_looked_at_first(script: Path) -> None:
 
 def test_command_lines_that_differ_are_told_with_the_seeds(script: Path) -> None:
     """A wrapper that hands `$RANDOM` on: where seeds are shown, ten lines have room for where they come from."""
-    place = DivergentRuns(3, 4, Divergence(0, "init", "fc.weight", differing=1, total=4))
     seeds = (Reseeded("torch.manual_seed", Site("train.py", 2), "1", "2"),)
     apart = tuple(f"only one run started `python train.py --seed {seed}`" for seed in (1, 2))
     notes = ("a note", "another note", "one more")
-    unknown = Unknown(place, True, seeds=seeds, apart=apart)
 
-    shown = check_report(replace(different(script), causes=(), remedy=None, unknown=unknown, notes=notes)).brief
+    shown = check_report(replace(unknown(script, seeds=seeds, apart=apart), notes=notes)).brief
 
     assert [line.strip() for line in shown.splitlines() if "--seed" in line] == [f"differs   {one}" for one in apart]
 

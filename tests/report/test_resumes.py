@@ -56,12 +56,8 @@ def resumption(*trials: Trial) -> Resumption:
         ),
         ((FAILED,), "undecided", 2, "killed after step 32, the command failed"),
         ((), "undecided", 2, "undecided: no resumed step could be compared"),
-        (
-            (RIGHT, FAILED),  # where another one went on
-            "different",
-            1,
-            "different bits: killed after step 32, the command failed",
-        ),
+        # where another one went on
+        ((RIGHT, FAILED), "different", 1, "different bits: killed after step 32, the command failed"),
     ],
 )
 def test_the_first_line_answers(trials: tuple[Trial, ...], kind: str, status: int, headline: str) -> None:
