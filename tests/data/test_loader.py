@@ -38,6 +38,19 @@ def orders(made: DataLoader, epochs: int = 1) -> Any:
     return [[batch[0].tolist() for batch in made] for _ in range(epochs)]
 
 
+def begun(made: DataLoader, batches: int = 1) -> Any:
+    """The state after so many batches, while their iterator is still there."""
+    taken = iter(made)
+    for _ in range(batches):
+        next(taken)
+    return made.state_dict()
+
+
+def resumed(made: DataLoader, state: Any) -> DataLoader:
+    made.load_state_dict(state)
+    return made
+
+
 # ---- as torch's
 
 
@@ -206,14 +219,11 @@ def test_epochs_can_be_set() -> None:
     assert epoch(other) == second
     other.set_epoch(0)
     assert epoch(other) == first
-    iterator = iter(made)
-    next(iterator)
-    resumed = loader("python")
-    resumed.load_state_dict(made.state_dict())
-    resumed.set_epoch(2)
-    assert resumed.state_dict()["samples"] == 6
-    resumed.set_epoch(3)
-    assert resumed.state_dict() | {"epoch": 3, "samples": 0} == resumed.state_dict()
+    rest = resumed(loader("python"), begun(made))
+    rest.set_epoch(2)
+    assert rest.state_dict()["samples"] == 6
+    rest.set_epoch(3)
+    assert rest.state_dict() | {"epoch": 3, "samples": 0} == rest.state_dict()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -224,9 +234,7 @@ def test_an_epoch_that_is_left_is_saved_as_over(workers: int) -> None:
         return DataLoader(range(20), 4, shuffle=True, seed=0, num_workers=workers)  # type: ignore[arg-type]
 
     def first_of_the_rest(state: Any) -> Any:
-        resumed = made()
-        resumed.load_state_dict(state)
-        return next(iter(resumed)).tolist()  # type: ignore[attr-defined]
+        return next(iter(resumed(made(), state))).tolist()  # type: ignore[attr-defined]
 
     plain, left = made(), made()
     whole = [[batch.tolist() for batch in plain] for _ in range(3)]  # type: ignore[attr-defined]
@@ -282,25 +290,21 @@ def test_a_state_is_small_and_goes_through_json_and_torch_save(tmp_path: Any) ->
     iterator = iter(made)
     batches = [next(iterator).tolist() for _ in range(3)]
     torch.save({"data": made.state_dict()}, tmp_path / "it.pt")
-    resumed = DataLoader(range(10**6), batch_size=64, shuffle=True, seed=3)  # type: ignore[arg-type]
-    resumed.load_state_dict(torch.load(tmp_path / "it.pt")["data"])
+    again = DataLoader(range(10**6), batch_size=64, shuffle=True, seed=3)  # type: ignore[arg-type]
+    rest = resumed(again, torch.load(tmp_path / "it.pt")["data"])
 
     assert json.loads(json.dumps(made.state_dict())) == made.state_dict()
     assert len(json.dumps(made.state_dict())) < 200
-    assert next(iter(resumed)).tolist() == next(iterator).tolist() not in batches
+    assert next(iter(rest)).tolist() == next(iterator).tolist() not in batches
 
 
 def test_another_batch_size_goes_on_with_the_very_next_sample() -> None:
     """The position counts samples."""
-    made = DataLoader(NUMBERS, 6, shuffle=True, seed=0)
-    iterator = iter(made)
-    taken = [next(iterator)[0].tolist() for _ in range(2)]
-    resumed = DataLoader(NUMBERS, 5, shuffle=True, seed=0)
-    resumed.load_state_dict(made.state_dict())
-    rest = orders(resumed)[0]
-
+    state = begun(DataLoader(NUMBERS, 6, shuffle=True, seed=0), 2)
     whole = orders(DataLoader(NUMBERS, 6, shuffle=True, seed=0))[0]
-    assert list(itertools.chain(*taken, *rest)) == list(itertools.chain(*whole))
+    rest = orders(resumed(DataLoader(NUMBERS, 5, shuffle=True, seed=0), state))[0]
+
+    assert list(itertools.chain(*rest)) == list(itertools.chain(*whole[2:]))
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -310,28 +314,19 @@ def test_the_rest_of_a_batch_that_a_sampler_made(ranks: int) -> None:
     def made(size: int, **options: Any) -> DataLoader:
         return DataLoader(NUMBERS, batch_sampler=BatchSampler(range(23), size, False), seed=0, **options)
 
-    first = made(4)
-    iterator = iter(first)
-    next(iterator)
-    parts = []
-    for rank in range(ranks):
-        resumed = made(6, rank=rank, world_size=ranks)
-        resumed.load_state_dict(first.state_dict())
-        parts.append(orders(resumed)[0])
+    state = begun(made(4))
+    parts = [orders(resumed(made(6, rank=rank, world_size=ranks), state))[0] for rank in range(ranks)]
 
     assert [list(itertools.chain(*batch)) for batch in zip(*parts, strict=True)][:2] == [[4, 5], [6, 7, 8, 9, 10, 11]]
 
 
 def test_a_state_brings_its_seed_to_several_ranks() -> None:
     """As the hint of the error says."""
-    first = DataLoader(NUMBERS, 6, shuffle=True, seed=4)
-    iterator = iter(first)
-    next(iterator)
-    resumed = DataLoader(NUMBERS, 6, shuffle=True, rank=0, world_size=2)
-    resumed.load_state_dict(first.state_dict())
+    state = begun(DataLoader(NUMBERS, 6, shuffle=True, seed=4))
+    rest = resumed(DataLoader(NUMBERS, 6, shuffle=True, rank=0, world_size=2), state)
 
     whole = orders(DataLoader(NUMBERS, 6, shuffle=True, seed=4))[0]
-    assert orders(resumed)[0] == [batch[: len(batch) // 2] for batch in whole[1:]]
+    assert orders(rest)[0] == [batch[: len(batch) // 2] for batch in whole[1:]]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -402,8 +397,7 @@ def test_without_a_seed_it_hangs_on_torchs() -> None:
 
     assert torch.equal(before, torch.get_rng_state())
     assert len({made.state_dict()["seed"] for made in (first, second, with_generator)}) == 3
-    second.load_state_dict(first.state_dict())
-    assert epoch(second) == epoch(first)
+    assert epoch(resumed(second, first.state_dict())) == epoch(first)
 
 
 # ---- ranks
@@ -430,14 +424,10 @@ def test_tails(ranks: int, last_batch: Any, sizes: list[int]) -> None:
 def test_a_padded_epoch_that_is_over_leaves_no_batch() -> None:
     """Saved after it, past the last sample, and resumed with batches that need no padding: nothing is too small."""
     data: Any = range(12)
-    padded = DataLoader(data, 5, last_batch="pad", seed=0)
-    resumed = DataLoader(data, 4, seed=0, rank=0, world_size=2)
-    iterator = iter(padded)
-    list(itertools.islice(iterator, 3))
-    resumed.load_state_dict(padded.state_dict())
+    state = begun(DataLoader(data, 5, last_batch="pad", seed=0), 3)
 
-    assert padded.state_dict()["samples"] == 15
-    assert list(resumed) == []
+    assert state["samples"] == 15
+    assert list(resumed(DataLoader(data, 4, seed=0, rank=0, world_size=2), state)) == []
 
 
 @pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
@@ -555,11 +545,6 @@ def test_streams(stream: Any) -> None:
     plain = made()
     whole = [epoch(plain), epoch(plain)]
     persistent = made(2, persistent_workers=True)
-    first = made(2)
-    iterator = iter(first)
-    next(iterator), next(iterator)
-    resumed = made(1)
-    resumed.load_state_dict(first.state_dict())
     parts = [epoch(made(1, rank=rank, world_size=3)) for rank in range(3)]
 
     assert sorted(index for batch in whole[0] for index, _ in batch) == list(range(23))
@@ -567,7 +552,7 @@ def test_streams(stream: Any) -> None:
     for workers in (1, 3):
         assert epoch(made(workers)) == whole[0]
     assert [epoch(persistent), epoch(persistent)] == whole
-    assert epoch(resumed) == whole[0][2:]
+    assert epoch(resumed(made(1), begun(made(2), 2))) == whole[0][2:]
     assert [list(itertools.chain(*batch)) for batch in zip(*parts, strict=True)] == whole[0]
 
 

@@ -61,17 +61,16 @@ class Generators:
 
     def __init__(self, *roots: tuple[str, object], only_torch: bool = False, beside: Iterable[object] = ()) -> None:
         # NumPy seeds itself when it is imported: so import it before a dataset does in the middle of a sample.
-        numpy_random = None if only_torch else _numpy_random()
-        self._python = None if only_torch else handle_of(random)
-        self._numpy = None if numpy_random is None else handle_of(numpy_random)
+        libraries = {} if only_torch else {"python": random, "numpy": _numpy_random()}
+        self._global = {name: handle_of(library) for name, library in libraries.items() if library is not None}
         generators = find_generators(*roots, beside=beside)
         self.paths = {path: id(one) for path, one in generators}
         self.held = [(path, handle_of(one)) for path, one in generators if is_seedable(one)]
 
     def states(self) -> States:
         """Return the present state of each generator, with the function that restores it."""
-        handles = (self._python, self._numpy, *(handle for _, handle in self.held))
-        return [*torch_states(torch), *((one.restore, one.state()) for one in handles if one is not None)]
+        handles = (*self._global.values(), *(handle for _, handle in self.held))
+        return [*torch_states(torch), *((one.restore, one.state()) for one in handles)]
 
     def frozen(self) -> list[object]:
         """Return the present state of each generator, in a form that can be compared."""
@@ -93,10 +92,8 @@ class Generators:
         """Start all generators from a key of 64 bytes."""
         words = Words.of(key)
         torch.default_generator.manual_seed(words.torch)
-        if self._python is not None:
-            self._python.start(words.python)
-        if self._numpy is not None:
-            self._numpy.start(words.numpy)
+        for library, handle in self._global.items():
+            handle.start(getattr(words, library))
         for generator in accelerator_generators(torch).values():
             generator.manual_seed(words.accelerator)
         for path, handle in self.held:

@@ -16,7 +16,7 @@ from samebits.base.ranks import World, current_world
 from samebits.base.seeds import derive
 from samebits.data.epochs import EpochIterator, Epochs, OnError
 from samebits.data.fetching import Skipped
-from samebits.data.order import LastBatch, order_of, own_part
+from samebits.data.order import LastBatch, order_of, own_batches, own_part
 from samebits.data.streams import Mapped
 
 _made = itertools.count()
@@ -97,8 +97,8 @@ class DataLoader(torch.utils.data.DataLoader[object]):
         # Whether all ranks have this seed: it was given, or came with a loaded state.
         self._is_agreed = seed is not None
         self.rank, self.world_size, self.on_error = rank, world_size, on_error
-        self.last_batch = self._checked_last_batch(last_batch)
-        self._check(on_error)
+        self._check(last_batch)
+        self.last_batch: LastBatch = "drop" if self.drop_last else last_batch or "keep"
         torch_seed = (self.generator or torch.default_generator).initial_seed()
         root = derive(torch_seed, "loader", next(_made)) >> 1 if self._seed is None else self._seed
         self._epochs = Epochs(dataset, root, self.last_batch, on_error)
@@ -109,7 +109,7 @@ class DataLoader(torch.utils.data.DataLoader[object]):
     def __len__(self) -> int:
         """Return the number of batches in an epoch on this rank; there can be fewer if samples are skipped."""
         is_stream = isinstance(self.dataset, IterableDataset)
-        if self.batch_size is None and self.batch_sampler is not None and not is_stream:
+        if own_batches(self) is not None and not is_stream:
             return super().__len__()
         samples = len(self.dataset if is_stream else self.sampler)  # type: ignore[arg-type]
         ranks = self._ranks()
@@ -162,26 +162,22 @@ class DataLoader(torch.utils.data.DataLoader[object]):
     def _sampler_name(self) -> str:
         return type(order_of(self, self.last_batch, 0).sampler).__qualname__
 
-    def _checked_last_batch(self, last_batch: LastBatch | None) -> LastBatch:
+    def _check(self, last_batch: LastBatch | None) -> None:
         if last_batch is not None and last_batch not in get_args(LastBatch):
             raise UsageError(f"last_batch must be one of {', '.join(get_args(LastBatch))}, got {last_batch!r}")
         if self.drop_last and last_batch not in (None, "drop"):
             raise UsageError(
                 f"drop_last=True and last_batch={last_batch!r} contradict each other", "give one of the two"
             )
-        makes_batches = self.batch_sampler is not None and self.batch_size is None
-        if makes_batches and last_batch in ("drop", "pad"):
+        if own_batches(self) is not None and last_batch in ("drop", "pad"):
             raise UsageError(
                 f"last_batch={last_batch!r} is for batches that the loader cuts, and batch_sampler makes its own",
                 "leave last_batch out",
             )
-        return "drop" if self.drop_last else last_batch or "keep"
-
-    def _check(self, on_error: str) -> None:
-        if on_error not in get_args(OnError):
-            raise UsageError(f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}")
+        if self.on_error not in get_args(OnError):
+            raise UsageError(f"on_error must be one of {', '.join(get_args(OnError))}, got {self.on_error!r}")
         is_stream = isinstance(self.dataset, IterableDataset)
-        if on_error == "skip" and is_stream and not isinstance(self.dataset, Mapped):
+        if self.on_error == "skip" and is_stream and not isinstance(self.dataset, Mapped):
             raise UsageError(
                 "on_error='skip' cannot leave out elements of a stream, which ends where it raises",
                 "use samebits.data.Mapped(stream, function): what its function raises can be skipped",

@@ -223,8 +223,13 @@ def _never_repeats(sampler: object) -> bool:
     )
 
 
+def own_batches(loader: DataLoader[object]) -> Iterable[object] | None:
+    """Return the sampler by which the user makes the batches; of one that torch made, the loader has the size."""
+    return loader.batch_sampler if loader.batch_size is None else None
+
+
 def order_of(loader: DataLoader[object], last_batch: LastBatch, seed: int) -> Order:
     """Return the order of a torch loader; the BatchSampler that torch made is not used, since batches are cut here."""
-    if loader.batch_size is None and loader.batch_sampler is not None:
-        return Order(loader.batch_sampler, True, None, last_batch, loader.dataset, seed)
-    return Order(loader.sampler, False, loader.batch_size, last_batch, loader.dataset, seed)
+    batches = own_batches(loader)
+    sampler = loader.sampler if batches is None else batches
+    return Order(sampler, batches is not None, loader.batch_size, last_batch, loader.dataset, seed)
