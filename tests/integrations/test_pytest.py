@@ -1,8 +1,8 @@
 """The plugin for pytest, tried out by pytest itself: marker, seeds, expected bits, workers, and what others install."""
 
 import importlib
-import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ assert np.random.__name__
 
 # Hypothesis would be loaded anew in each of them.
 QUIET = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest")
+LISTED = ("-v", *QUIET[1:])
 # A training as small as can be; noise is what an earlier call left in the process.
 TRAINING = """
 import os, random
@@ -125,7 +126,7 @@ def test_parameters(model, rate):
     train(model)
 """
     )
-    result = pytester.runpytest_inprocess("-v", *QUIET[1:])
+    result = pytester.runpytest_inprocess(*LISTED)
 
     assert outcomes(result) == {
         "test_repeats": "passed",
@@ -220,7 +221,7 @@ def test_hash_seed():
     torch.tensor([ord(one) for one in {"a", "b", "c", "d", "e", "f"}]).float().mul(2)
 """
     )
-    result = pytester.runpytest_inprocess("-v", *QUIET[1:])
+    result = pytester.runpytest_inprocess(*LISTED)
 
     assert outcomes(result) == {"test_hash_seed": "failed"}
     assert "in run 2 hash-seed had another value; each run had a process of its own" in result.stdout.str()
@@ -245,7 +246,7 @@ def test_an_async_test_is_told_what_pytest_tells(pytester: pytest.Pytester) -> N
         def test_plain(): torch.ones(2)
         """
     )
-    alone = pytester.runpytest_inprocess("-v", *QUIET[1:])
+    alone = pytester.runpytest_inprocess(*LISTED)
     pytester.makeconftest(
         """
         import asyncio, pytest
@@ -258,7 +259,7 @@ def test_an_async_test_is_told_what_pytest_tells(pytester: pytest.Pytester) -> N
                 return True
         """
     )
-    called = pytester.runpytest_inprocess("-v", *QUIET[1:])
+    called = pytester.runpytest_inprocess(*LISTED)
 
     # Before pytest 8.4 it was skipped.
     assert outcomes(alone)["test_async"] in ("failed", "skipped")
@@ -329,13 +330,13 @@ def test_an_end_in_a_process_of_its_own_is_the_same_here(pytester: pytest.Pytest
     """What pytest makes of each test does not depend on where it runs, but for what it prints of a failure."""
     tests = ENDS + more
     pytester.makepyfile(test_ends=tests)
-    here = pytester.runpytest_inprocess("-v", "-rsxX", *QUIET[1:])
-    words = ("-v", "--runxfail", "-k", "strict_xfail_that or inside", *QUIET[1:])
+    here = pytester.runpytest_inprocess("-rsxX", *LISTED)
+    words = ("--runxfail", "-k", "strict_xfail_that or inside", *LISTED)
     as_if_none = outcomes(pytester.runpytest_inprocess(*words)) if more else {}
     pytester.makepyfile(
         test_ends=tests.replace("isolated = pytest.mark.samebits(isolated=True)", "isolated = lambda x: x")
     )
-    plain = pytester.runpytest_inprocess("-v", "-rsxX", *QUIET[1:])
+    plain = pytester.runpytest_inprocess("-rsxX", *LISTED)
 
     assert len(outcomes(here)) == tests.count("def test_")
     assert outcomes(here) == outcomes(plain)
@@ -418,7 +419,7 @@ def test_a_process_of_its_own(pytester: pytest.Pytester) -> None:
         def test_draws(): torch.ones(2).mul(torch.rand(()))
         """
     )
-    result = pytester.runpytest_inprocess("-v", *QUIET[1:])
+    result = pytester.runpytest_inprocess(*LISTED)
 
     text = result.stdout.str()
     ends = {"test_id": "failed", "test_fails": "failed", "test_repeats": "passed", "test_draws": "failed"}
@@ -572,6 +573,19 @@ def lockfile_in(pytester: pytest.Pytester) -> Path:
     return pytester.path / "samebits.lock"
 
 
+def locked_in(pytester: pytest.Pytester) -> set[str]:
+    """Which tests have locked bits."""
+    return {*Lockfile.load(lockfile_in(pytester)).tests}
+
+
+@pytest.fixture
+def ask_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Says how many threads the tests that are tried out are to set: to them, another environment."""
+    before = torch.get_num_threads()
+    yield lambda number: monkeypatch.setenv("THREADS", str(number))
+    torch.set_num_threads(before)
+
+
 def test_expected_bits(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing locked is a failure; locked, the tests pass; one flipped ULP fails until it is accepted."""
     pytester.makepyfile(test_locked=LOCKED)
@@ -591,10 +605,7 @@ def test_expected_bits(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     assert not written_by_itself
     first.assert_outcomes(passed=2)
     assert "2 tests locked anew" in first.stdout.str()
-    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {
-        "test_locked.py::test_model",
-        "test_locked.py::test_twice",
-    }
+    assert locked_in(pytester) == {"test_locked.py::test_model", "test_locked.py::test_twice"}
     same.assert_outcomes(passed=2)
     flipped.assert_outcomes(passed=1, failed=1)
     assert "different bits: 'model.weight' of test_locked.py::test_model has the digest" in flipped.stdout.str()
@@ -624,7 +635,7 @@ def test_commands_can_be_pasted_where_pytest_was_started(
     assert words[1] == again[1] == "test_in.py::test_one"
     written.assert_outcomes(passed=1)
     passing.assert_outcomes(passed=1)
-    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {"sub/test_in.py::test_one"}
+    assert locked_in(pytester) == {"sub/test_in.py::test_one"}
 
 
 def test_nothing_is_written_in_ci(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -654,7 +665,7 @@ def test_unused_entries_are_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_locked=LOCKED.replace("def test_twice", "def test_new").replace('"draws"', '"drawn"'))
     Path("test_more.py").unlink()
     part = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused", "-k", "model", "--samebits-update")
-    names = set(Lockfile.load(lockfile_in(pytester)).tests)
+    names = locked_in(pytester)
     whole = pytester.runpytest_inprocess(*QUIET, "--samebits-update-new-only")
     removed = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused")
 
@@ -666,10 +677,10 @@ def test_unused_entries_are_reported(pytester: pytest.Pytester) -> None:
     ):
         assert f"unused in {lockfile_in(pytester)}: {line}" in whole.stdout.str()
         assert f"removed from {lockfile_in(pytester)}: {line}" in removed.stdout.str()
-    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {"test_locked.py::test_model", "test_locked.py::test_new"}
+    assert locked_in(pytester) == {"test_locked.py::test_model", "test_locked.py::test_new"}
 
 
-def test_what_another_machine_needs_stays(pytester: pytest.Pytester) -> None:
+def test_what_another_machine_needs_stays(pytester: pytest.Pytester, ask_threads: Callable[[int], None]) -> None:
     """Parameters that this one does not have, a function that it does not define, and names that it does not use."""
     pytester.makepyfile(
         test_threads="""
@@ -683,31 +694,22 @@ def test_what_another_machine_needs_stays(pytester: pytest.Pytester) -> None:
             def test_many(samebits): samebits.assert_same("a", torch.ones(1))
         """
     )
-    threads = torch.get_num_threads()
-    try:
-        os.environ["THREADS"] = "2"
-        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=4)
-        os.environ["THREADS"] = "1"
-        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
-        kept = {*Lockfile.load(lockfile_in(pytester)).tests}
-        quiet = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused")
-        left = {*Lockfile.load(lockfile_in(pytester)).tests}
-        os.environ["THREADS"] = "2"
-        file = Path("test_threads.py")
-        file.write_text(file.read_text().replace("range(many)", "range(1)").replace("def test_many", "def test_more"))
-        removed = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused", "-k", "")
-    finally:
-        del os.environ["THREADS"]
-        torch.set_num_threads(threads)
+    for number, passed in ((2, 4), (1, 2)):
+        ask_threads(number)
+        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=passed)
+    kept = locked_in(pytester)
+    quiet = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused")
+    left = locked_in(pytester)
+    ask_threads(2)
+    file = Path("test_threads.py")
+    file.write_text(file.read_text().replace("range(many)", "range(1)").replace("def test_many", "def test_more"))
+    removed = pytester.runpytest_inprocess(*QUIET, "--samebits-remove-unused", "-k", "")
 
     names = ("test_each[0]", "test_each[1]", "test_some", "test_many")
     assert left == kept == {f"test_threads.py::{name}" for name in names}
     assert "unused" not in quiet.stdout.str()
     assert "test_each[1], test_threads.py has no such test here" in removed.stdout.str()
-    assert {*Lockfile.load(lockfile_in(pytester)).tests} == {
-        "test_threads.py::test_each[0]",
-        "test_threads.py::test_some",
-    }
+    assert locked_in(pytester) == {"test_threads.py::test_each[0]", "test_threads.py::test_some"}
 
 
 def test_what_cannot_be_compared_fails(pytester: pytest.Pytester) -> None:
@@ -756,7 +758,9 @@ def test_a_name_may_go_on_from_another_one(pytester: pytest.Pytester, monkeypatc
     assert "'model' of test_names.py::test_one lacks 'model.bias', which is locked" in said[-1].stdout.str()
 
 
-def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytester) -> None:
+def test_an_environment_that_was_never_locked_is_not_red(
+    pytester: pytest.Pytester, ask_threads: Callable[[int], None]
+) -> None:
     """Skipped at its end, with what is other here and the command that adds it; another failure is red."""
     pytester.makepyfile(
         test_threads="""
@@ -768,15 +772,10 @@ def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytest
             assert not os.environ.get("THREADS")
         """
     )
-    threads = torch.get_num_threads()
-    try:
-        pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
-        os.environ["THREADS"] = "3"
-        unknown = pytester.runpytest_inprocess(*QUIET, "-rs")
-        added = pytester.runpytest_inprocess(*QUIET, "-k", "one", "--samebits-update-new-only")
-    finally:
-        del os.environ["THREADS"]
-        torch.set_num_threads(threads)
+    pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
+    ask_threads(3)
+    unknown = pytester.runpytest_inprocess(*QUIET, "-rs")
+    added = pytester.runpytest_inprocess(*QUIET, "-k", "one", "--samebits-update-new-only")
 
     unknown.assert_outcomes(skipped=1, failed=1)
     assert "is unknown in this environment: it was locked with threads 1, here it is 3" in unknown.stdout.str()
@@ -785,7 +784,9 @@ def test_an_environment_that_was_never_locked_is_not_red(pytester: pytest.Pytest
     assert len(Lockfile.load(lockfile_in(pytester)).tests["test_threads.py::test_one"].on) == 2
 
 
-def test_entries_of_tests_that_were_not_collected_stay(pytester: pytest.Pytester) -> None:
+def test_entries_of_tests_that_were_not_collected_stay(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With `--lf` pytest collects those alone that failed last, and says nothing of the others."""
     pytester.makepyfile(
         test_two="""
@@ -797,16 +798,14 @@ def test_entries_of_tests_that_were_not_collected_stay(pytester: pytest.Pytester
         """
     )
     pytester.runpytest_inprocess(*QUIET, "--samebits-update").assert_outcomes(passed=2)
-    os.environ["FAILS"] = "1"
-    try:
+    with monkeypatch.context() as failing:
+        failing.setenv("FAILS", "1")
         pytester.runpytest_inprocess(*QUIET, "-p", "cacheprovider").assert_outcomes(passed=1, failed=1)
-    finally:
-        del os.environ["FAILS"]
     again = pytester.runpytest_inprocess(*QUIET, "-p", "cacheprovider", "--lf", "--samebits-remove-unused")
 
     again.assert_outcomes(passed=1)
     assert "unused" not in again.stdout.str()
-    assert {*Lockfile.load(lockfile_in(pytester)).tests} == {"test_two.py::test_one", "test_two.py::test_other"}
+    assert locked_in(pytester) == {"test_two.py::test_one", "test_two.py::test_other"}
 
 
 def test_the_page_shows_what_works(pytester: pytest.Pytester) -> None:
@@ -872,7 +871,7 @@ def test_a_worker_that_dies_deletes_nothing(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2, failed=1)
     assert "nothing was removed, because not every test was run" in result.stdout.str()
     names = {"test_model", "test_twice", "test_new"}
-    assert set(Lockfile.load(lockfile_in(pytester)).tests) == {f"test_locked.py::{name}" for name in names}
+    assert locked_in(pytester) == {f"test_locked.py::{name}" for name in names}
 
 
 @pytest.mark.slow
@@ -881,4 +880,4 @@ def test_expected_bits_of_a_test_in_its_own_process(pytester: pytest.Pytester) -
     pytester.makepyfile(test_locked=LOCKED.replace("@pytest.mark.samebits", "@pytest.mark.samebits(isolated=True)"))
     for options, passed, failed in (((), 0, 2), (("--samebits-update",), 2, 0), ((), 2, 0)):
         pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=passed, failed=failed)
-    assert len(Lockfile.load(lockfile_in(pytester)).tests) == 2
+    assert len(locked_in(pytester)) == 2

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,9 @@ import pytest
 
 from samebits.base.errors import SamebitsError, UnseenWarning
 from samebits.integrations.pytest.asked import Repetition, fail, id_of, named_in, options_of, record_of, treat
-from samebits.testing.isolation import isolated_run
+from samebits.launch.command import Command
+from samebits.launch.process import Outcome, run_in
+from samebits.runfolder.spec import RunSpec
 from samebits.testing.repeats import (
     RecordedCall,
     difference,
@@ -27,10 +31,15 @@ from samebits.testing.repeats import (
     unseen_in,
 )
 from samebits.testing.seeding import MOST_TOLD, is_generator, varied_settings
+from samebits.workspace.workspace import Workspace
 
 # In the folder of a run that has a process of its own: the recorded call, and pytest's reports.
 _CALL, _REPORTS = "call", "reports.jsonl"
 _MOST_PRINTED = 4000
+# Variables that pytest itself, or a plugin that distributes tests, sets for the processes it starts.
+_NOT_PASSED_ON = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_")
+# In a process of its own samebits is loaded before pytest, which warns that it cannot rewrite the plugin's asserts.
+_LOADED_BEFORE = "ignore:Module already imported so cannot be rewritten; samebits:pytest.PytestAssertRewriteWarning"
 
 
 def is_async(function: object) -> bool:
@@ -134,9 +143,7 @@ def _make_fixtures_again(item: pytest.Function, variant: int) -> None:
 def _in_own_process(item: pytest.Function, request: Repetition, number: int, folder: Path) -> RecordedCall:
     record = record_of(item)
     try:
-        # In that process, generators are treated for each test, other factors when it starts.
-        settings = varied_settings([name for name in request.vary if not is_generator(name)], number)
-        outcome = isolated_run(folder, _arguments_for(item, folder, number), settings)
+        outcome = _run_alone(item, request, number, folder)
         call = read_call(folder / _CALL) if is_complete(folder / _CALL) else None
     except SamebitsError as error:
         fail(str(error))
@@ -156,6 +163,19 @@ def _in_own_process(item: pytest.Function, request: Repetition, number: int, fol
         fail(f"{id_of(item)} did not run in a process of its own: pytest {outcome.described}\n\nhint: {output}")
     record.named = next((named for one in reports if (named := named_in(one)) is not None), None)
     return call
+
+
+def _run_alone(item: pytest.Function, request: Repetition, number: int, folder: Path) -> Outcome:
+    """Start pytest for this test alone, under a plan like every run."""
+    folder.mkdir()
+    # In that process, generators are treated for each test, other factors when it starts.
+    settings = varied_settings([name for name in request.vary if not is_generator(name)], number)
+    dropped = [f"-u{name}" for name in os.environ if name.startswith(_NOT_PASSED_ON)]
+    arguments = _arguments_for(item, folder, number)
+    words = ("env", *dropped, sys.executable, "-m", "pytest", *arguments, "-W", _LOADED_BEFORE)
+    # The test is one of the user's, and runs in the user's own folder, not in a copy.
+    workspace, plan = Workspace(folder, "none"), RunSpec("test", settings, record=False)
+    return run_in(workspace, Command(words, words), plan, folder / "process")
 
 
 def _arguments_for(item: pytest.Function, folder: Path, number: int) -> list[str]:
