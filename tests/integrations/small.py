@@ -48,6 +48,16 @@ class Noisy(torch.utils.data.Dataset[Any]):
         return {"x": x, "labels": torch.tensor(index % 3), "index": torch.tensor(index), "noise": noise}
 
 
+class Stream(torch.utils.data.IterableDataset[Any]):
+    """The same, one after another; of unknown length."""
+
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (Noisy(self.samples)[index] for index in range(self.samples))
+
+
 def network(*layers: nn.Module) -> nn.Sequential:
     """The same weights every time; `layers` are put in front."""
     torch.manual_seed(5)

@@ -3,7 +3,6 @@
 import importlib
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from samebits.base.errors import StateError, StateWarning, UsageError
 from samebits.data import DataLoader, Mapped
 from samebits.integrations.lightning import Loader, SamebitsCallback
 from tests.integrations import lightning_training as training
-from tests.integrations.small import Noisy, Seen, checkpoints, inexact, samples_of
+from tests.integrations.small import Noisy, Seen, Stream, checkpoints, inexact, samples_of
 from tests.integrations.together import run_ranks
 from tests.running import ROOT, printed_by
 
@@ -55,19 +54,12 @@ def test_ranks(tmp_path: Path) -> None:
         training.train(None, tmp_path / "03-batch.ckpt", accumulated=2)
 
 
-class Stream(torch.utils.data.IterableDataset[Any]):
-    """Of unknown length: the Trainer fetches one batch ahead."""
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from (Noisy(training.SAMPLES)[index] for index in range(training.SAMPLES))
-
-
 @pytest.mark.slow
 def test_the_end_of_a_stream(tmp_path: Path) -> None:
     """Of unknown length, so that the Trainer fetches a batch ahead of the one that it saves after."""
 
     def loader() -> Loader:
-        return Loader(Stream(), batch_size=4, seed=7)
+        return Loader(Stream(training.SAMPLES), batch_size=4, seed=7)
 
     whole = training.train(tmp_path, loader=loader())
     differing = [

@@ -1,18 +1,16 @@
 """transformers: every resume point is exact, and what cannot be is refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 pytest.importorskip("transformers", exc_type=ImportError)
 pytest.importorskip("accelerate", exc_type=ImportError)
 
 from samebits.base.errors import UsageError
 from tests.integrations import transformers_training as training
-from tests.integrations.small import Noisy, Seen, samples_of
+from tests.integrations.small import Noisy, Seen, Stream, samples_of
 from tests.integrations.together import run_ranks
 
 
@@ -63,8 +61,10 @@ def test_ranks(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_orders_that_draw(tmp_path: Path) -> None:
     """An order that depends on lengths draws from the global generator, elsewhere where it is resumed."""
-    name = "train_sampling_strategy" if hasattr(_arguments(), "train_sampling_strategy") else "group_by_length"
-    grouped: dict[str, Any] = {name: "group_by_length" if name.startswith("train") else True}
+    has_strategies = hasattr(training.transformers.TrainingArguments, "train_sampling_strategy")
+    grouped: dict[str, Any] = (
+        {"train_sampling_strategy": "group_by_length"} if has_strategies else {"group_by_length": True}
+    )
     dataset = Worded()
     whole = training.train(tmp_path, saves=True, dataset=dataset, **grouped)
     rest = training.train(tmp_path / "resumed", tmp_path / "checkpoint-4", salt=3, dataset=dataset, **grouped)
@@ -85,19 +85,10 @@ class Worded(Noisy):
         return {**super().__getitem__(index), "input_ids": [0] * (index + 1)}
 
 
-def _arguments() -> Any:
-    return training.transformers.TrainingArguments
-
-
-class Stream(torch.utils.data.IterableDataset[Any]):
-    def __iter__(self) -> Iterator[Any]:
-        yield from (Noisy(16)[index] for index in range(16))
-
-
 def test_what_would_not_go_on_is_refused(tmp_path: Path) -> None:
     """A stream has no indices; a resume that begins the epoch anew is none."""
     with pytest.raises(UsageError, match="samples are keyed by their index"):
-        training.train(tmp_path, dataset=Stream(), max_steps=3)
+        training.train(tmp_path, dataset=Stream(16), max_steps=3)
     training.train(tmp_path, saves=True, dataset=Noisy(16))
     checkpoint = tmp_path / "checkpoint-3"
     with pytest.raises(UsageError, match="begins the epoch anew at step 3"):
