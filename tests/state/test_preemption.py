@@ -3,9 +3,9 @@
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +123,8 @@ def test_children_end_at_once(tmp_path: Path) -> None:
 
 
 def test_only_the_main_thread_hears_signals(tmp_path: Path) -> None:
-    errors: list[BaseException] = []
+    with ThreadPoolExecutor() as threads:
+        entering = threads.submit(Training().preemptible(tmp_path).__enter__)
 
-    def train() -> None:
-        try:
-            with Training().preemptible(tmp_path):
-                pass
-        except UsageError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=train)
-    thread.start()
-    thread.join()
-
-    assert "signals come to the main thread" in str(errors[0])
+        with pytest.raises(UsageError, match="signals come to the main thread"):
+            entering.result()

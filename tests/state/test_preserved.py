@@ -1,6 +1,8 @@
 """An evaluation that draws leaves no trace, whatever happens in it."""
 
+import gc
 import random
+import weakref
 from typing import Any
 
 import numpy as np
@@ -99,9 +101,6 @@ def test_only_what_is_given_is_looked_into() -> None:
 
 def test_nothing_is_kept_alive() -> None:
     """Neither by taking a state nor by preserving."""
-    import gc
-    import weakref
-
     loop = Loop()
     loop.training.state_dict()
     with preserved(loop.model, loop.loader):

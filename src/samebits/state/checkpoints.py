@@ -24,6 +24,7 @@ import torch
 import xxhash
 
 from samebits.base.errors import StateError, StateWarning, StorageError
+from samebits.base.ranks import current_world
 from samebits.state.ranks import RankGroup
 
 SCHEMA = "samebits.checkpoint/1"
@@ -66,7 +67,7 @@ class CheckpointFolder:
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
-        if self.ranks.world.rank == 0:
+        if current_world().rank == 0:
             self._prune(keep)
         return self.path / name
 
@@ -88,7 +89,7 @@ class CheckpointFolder:
                 f"none of the {len(rejected)} checkpoints in {self.path} is intact: {'; '.join(rejected)}",
                 "restore one from a backup, or move them elsewhere to start from scratch",
             )
-        if self.ranks.world.rank == 0:
+        if current_world().rank == 0:
             why = "unfinished: its process ended before all of it was written"
             why += "; none is left, so the training starts from scratch" if newest is None else ""
             for text in [*rejected, *(f"{home}: {why}" for home in self._left())]:
@@ -105,7 +106,7 @@ class CheckpointFolder:
 
     def _write_own(self, home: Path, step: int, state: object) -> dict[str, Any]:
         """Write the state of this rank to the disk; return name, digest and size of its file."""
-        path = home / f"rank-{self.ranks.world.rank}.pt"
+        path = home / f"rank-{current_world().rank}.pt"
         with self._storing(step):
             home.mkdir(parents=True, exist_ok=True)
             with open(path, "wb") as file:
@@ -165,12 +166,13 @@ class CheckpointFolder:
 
     def _reason_against(self, found: Checkpoint) -> str:
         """Return why a checkpoint cannot be used, as all ranks together found it; empty if it can."""
-        files = found.files[self.ranks.world.rank :: self.ranks.world.size]
+        rank, world_size = current_world()
+        files = found.files[rank::world_size]
         reasons = self.ranks.gathered([text for one in files if (text := _damage(self.path / found.home, **one))])
         return "; ".join(text for texts in reasons for text in texts)
 
     def _states(self, found: Checkpoint) -> list[Any]:
-        world, paths = self.ranks.world, [self.path / found.home / one["name"] for one in found.files]
+        world, paths = current_world(), [self.path / found.home / one["name"] for one in found.files]
         needed = [paths[world.rank]] if len(paths) == world.size else paths
         return [torch.load(path, map_location="cpu", weights_only=True) for path in needed]
 

@@ -35,7 +35,7 @@ class WaitingGradients:
         gradients = gradients_of(parts_of(self._models))
         are_waiting = self._ranks.is_any(bool(gradients))
         sent = self._ranks.gathered({name: one.cpu() for name, one in gradients.items()}) if are_waiting else []
-        return {"world_size": self._ranks.world.size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
+        return {"world_size": current_world().size, "ranks": {str(rank): one for rank, one in enumerate(sent)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Give each parameter the gradient that it had on this rank; without one, its gradient is None.

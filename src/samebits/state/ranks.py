@@ -23,22 +23,18 @@ class RankGroup:
     def __init__(self) -> None:
         self._groups: dict[World, Any] = {}
 
-    @property
-    def world(self) -> World:
-        """The rank of this process, and the number of ranks, as they are now."""
-        return current_world()
-
     def gathered(self, own: object) -> list[Any]:
         """Return the values of all ranks, in rank order; StateError if torch.distributed is not initialised."""
-        if self.world.size == 1:
+        world_size = current_world().size
+        if world_size == 1:
             return [own]
-        answers: list[Any] = [None] * self.world.size
+        answers: list[Any] = [None] * world_size
         torch.distributed.all_gather_object(answers, own, group=self._group())
         return answers
 
     def is_any(self, flag: bool) -> bool:
         """Whether the flag is set on any rank: one reduction of a number."""
-        if self.world.size == 1:
+        if current_world().size == 1:
             return flag
         group = self._group()
         device = "cpu" if group is not None else torch.accelerator.current_accelerator()
@@ -67,17 +63,17 @@ class RankGroup:
 
     def done_by_first(self, work: Callable[[], object]) -> Any:
         """Work on rank 0 alone, and return its result on every rank; if it fails there, all raise."""
-        return self.done_by_all(lambda: work() if self.world.rank == 0 else None)[0]
+        return self.done_by_all(lambda: work() if current_world().rank == 0 else None)[0]
 
     def _group(self) -> Any:
         """Return the gloo group, or None, which means torch's default group."""
-        distributed = torch.distributed
+        distributed, world = torch.distributed, current_world()
         if not distributed.is_available() or not distributed.is_initialized():
             raise StateError(
-                f"this is rank {self.world.rank} of {self.world.size}, and torch.distributed is not initialised",
+                f"this is rank {world.rank} of {world.size}, and torch.distributed is not initialised",
                 "call torch.distributed.init_process_group() first: ranks have to agree on a checkpoint",
             )
-        if self.world not in self._groups:
+        if world not in self._groups:
             has_gloo = distributed.is_gloo_available()
-            self._groups[self.world] = distributed.new_group(backend="gloo") if has_gloo else None
-        return self._groups[self.world]
+            self._groups[world] = distributed.new_group(backend="gloo") if has_gloo else None
+        return self._groups[world]
