@@ -75,8 +75,8 @@ MUTANTS = [
     Mutant("comparison/contents.py", "(offset + elements) * width", "elements * width", "comparison"),
     Mutant(
         "comparison/locate.py",
-        "if here is None or there is None or here.complete:",
-        "if here is None or there is None:",
+        "if went_further and not lacking.complete:",
+        "if went_further:",
         "comparison",
     ),
     Mutant("comparison/products.py", "name.endswith(star[1:])", "name == star", "comparison/test_products.py"),

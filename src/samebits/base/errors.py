@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 _KINDS: dict[str, type[SamebitsError]] = {}
 
@@ -82,6 +83,15 @@ class ScriptHangsError(SamebitsError, TimeoutError, kind="timeout"):
 
 class StorageError(SamebitsError, OSError, kind="storage"):
     """Data cannot be stored: the disk or the memory is full, or a folder cannot be written or used."""
+
+
+@contextmanager
+def storing(what: object, hint: str = "choose another place with --out") -> Iterator[None]:
+    """Turn an OSError in the block into a StorageError that says what could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot write {what}: {error.strerror}", hint) from error
 
 
 class PatchError(SamebitsError, OSError, kind="patch"):

@@ -87,17 +87,16 @@ def first_divergence(
         for place in (_first_in(pair, until, streams, across), _alone(pair, pairs, until))
         if place is not None
     ]
-    if candidates and streams is not COMPARED and until is None:
-        shared = {
-            rank for rank in {pair.rank for pair in pairs} if _is_shared([pair for pair in pairs if pair.rank == rank])
-        }
+    if streams is not COMPARED and until is None:
+        ranks = {place.rank for place, _ in candidates}
+        shared = {rank for rank in ranks if _is_shared([pair for pair in pairs if pair.rank == rank])}
         candidates = [candidate for candidate in candidates if candidate[0].rank not in shared]
     # Steps of two processes share no clock, so those that train come first: the others may only call their models.
     first, _ = min(candidates, key=lambda one: (not one[1], *one[0].position, one[0].rank), default=(None, False))
     if first is None or len({pair.rank for pair in pairs}) < 2:
         return first
-    ranks = (place.rank for place, _ in candidates if place.position == first.position)
-    return replace(first, ranks=tuple(sorted(set(ranks))))
+    ranks = {place.rank for place, _ in candidates if place.position == first.position}
+    return replace(first, ranks=tuple(sorted(ranks)))
 
 
 def agreeing(runs: Mapping[int, Sequence[Recording]]) -> dict[int, list[int]]:
@@ -144,17 +143,12 @@ def _alone(pair: Pair, pairs: Sequence[Pair], until: int | None) -> Divergence |
     if pair.both is not None:
         return None
     only_in: Which = "second" if pair.a is None else "first"
-    if any(_is_cut_short(other, "a" if pair.a is None else "b", until) for other in pairs):
-        return None
+    for a, b in (other.both for other in pairs if other.both is not None):
+        lacking, having = (a, b) if only_in == "second" else (b, a)
+        went_further = lacking.steps < having.steps or (until is not None and having.complete)
+        if went_further and not lacking.complete:
+            return None
     return Divergence(0, "length", rank=pair.rank, only_in=only_in, process=pair.process)
-
-
-def _is_cut_short(pair: Pair, which: str, until: int | None) -> bool:
-    """Whether this process went further in the other run, and was stopped or killed in this one."""
-    here, there = (pair.a, pair.b) if which == "a" else (pair.b, pair.a)
-    if here is None or there is None or here.complete:
-        return False
-    return here.steps < there.steps or (until is not None and there.complete)
 
 
 def _first_in(pair: Pair, until: int | None, streams: Sequence[Stream], across: bool) -> Divergence | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Literal
 
 from samebits.base.records import published
@@ -71,18 +71,10 @@ def first_op_divergence(a: Recording, b: Recording) -> OpDivergence | None:
     """Return the first operation at which two recordings diverge; None where both hold the same operations."""
     left, right = Ops(a), Ops(b)
     chunk = first_unequal(min(left.chunks, right.chunks), lambda number: left.root(number) == right.root(number))
-    pairs = zip(_padded(left.rows(chunk)), _padded(right.rows(chunk)), strict=False)
-    for position, (x, y) in enumerate(pairs):
-        if x is None and y is None:
-            return None
+    for position, (x, y) in enumerate(zip_longest(left.rows(chunk), right.rows(chunk))):
         if x is None or y is None or (x.kind is not y.kind and x.kind != y.kind) or x.evidence != y.evidence:
             return _classified(x, y, a.rank, (left, right), (chunk, position))
     return None
-
-
-def _padded(rows: Iterator[OpRow]) -> Iterator[OpRow | None]:
-    yield from rows
-    yield None
 
 
 def _classified(

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -141,17 +140,7 @@ def differing_leaves(a: Products, b: Products) -> list[LeafDifference]:
 
 def differing_beyond_ids(heard: Products, other: Products) -> frozenset[Key]:
     """Return the leaves that differ in more than ids of the first run; the ids of the other run may not be known."""
-    return frozenset(leaf.key for leaf in _apart(heard, other) if not _differs_by_ids(leaf.a, heard.ids, leaf.b))
-
-
-def _differs_by_ids(a: str | None, ids: frozenset[str], b: str | None) -> bool:
-    if a is None or b is None:
-        return False
-    # The ids of the other run are not used: they may not have been noted.
-    left, right = _parts(a, ids), _parts(b, frozenset())
-    return _is_id(a, ids) or (
-        len(left) == len(right) and all(x == y or _is_id(x, ids) for x, y in zip(left, right, strict=True))
-    )
+    return frozenset(leaf.key for leaf in _apart(heard, other) if not _are_ids(leaf.a, heard.ids, leaf.b, None))
 
 
 def _apart(a: Products, b: Products) -> list[LeafDifference]:
@@ -187,13 +176,16 @@ def _other_names(key: str, left: str, right: str) -> Iterator[LeafDifference]:
             yield LeafDifference((os.sep.join(parts[0][:end]), what), os.sep.join(parts[1][:end]), a, b)
 
 
-def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str]) -> bool:
-    """Whether two leaves differ only in ids: wherever they differ, each quotes an id of its own run."""
+def _are_ids(a: str | None, ids: frozenset[str], b: str | None, other_ids: frozenset[str] | None) -> bool:
+    """Whether two leaves differ only where each quotes an id of its own run; None: any word may be the other's id."""
     if a is None or b is None:
         return False
-    left, right = _parts(a, ids), _parts(b, other_ids)
-    both = zip_longest(left, right)
-    return all(x == y or (x is not None and y is not None and _is_id(x, ids) and _is_id(y, other_ids)) for x, y in both)
+    if other_ids is None and _is_id(a, ids):
+        return True
+    parts = _parts(a, ids), _parts(b, other_ids or frozenset())
+    return len(parts[0]) == len(parts[1]) and all(
+        x == y or (_is_id(x, ids) and (other_ids is None or _is_id(y, other_ids))) for x, y in zip(*parts, strict=True)
+    )
 
 
 def _parts(word: str, ids: frozenset[str]) -> list[str]:

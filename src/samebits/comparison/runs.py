@@ -137,13 +137,12 @@ def compare_runs(a: RunFolder, b: RunFolder) -> RunComparison:
     comparison = compare_recordings(left, right, _stopped_at(a, b))
     if not comparison.streams and not comparison.compares_ops:
         raise RecordingError(f"{a.path} and {b.path} hold nothing that could be compared", "no stream was recorded")
-    changed = sorted(
-        name.strip(".") or "a number" for name, agrees in saved_values_agree(left, right).items() if not agrees
-    )
-    doubts = []
-    if changed:
-        doubts = [f"whether it matters that {listed(changed)} was saved with another value: it may be a time"]
-    return replace(comparison, not_seen=(*doubts, *not_seen((a.path, b.path), comparison.streams, comparison.steps)))
+    unseen = not_seen((a.path, b.path), comparison.streams, comparison.steps)
+    agreement = saved_values_agree(left, right)
+    if changed := sorted(name.strip(".") or "a number" for name, agrees in agreement.items() if not agrees):
+        doubt = f"whether it matters that {listed(changed)} was saved with another value: it may be a time"
+        unseen = (doubt, *unseen)
+    return replace(comparison, not_seen=unseen)
 
 
 def compare_recordings(

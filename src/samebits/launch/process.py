@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from samebits.base.errors import CommandNotFoundError, RecordingError, StorageError
+from samebits.base.errors import CommandNotFoundError, RecordingError, StorageError, storing
 from samebits.base.records import to_data
 from samebits.base.version import __version__
 from samebits.launch.command import Command
@@ -182,14 +182,12 @@ def environment_of(spec: RunSpec, folder: RunFolder, place: Place, environ: Mapp
 def _begun(path: Path, spec: RunSpec, command: Command, place: Place) -> Iterator[tuple[RunFolder, Manifest]]:
     """Make the folder of a run, yield it and its first manifest; an error in the block marks the run interrupted."""
     folder = RunFolder(path)
-    try:
+    with storing(path):
         path.mkdir(parents=True, exist_ok=True)
         if asks_for_run_folder(command.argv) and not place.home:
             Path(place.files).mkdir(parents=True, exist_ok=True)
         place.write(path)
         folder.plan.write_text(json.dumps(_as_seen(to_data(spec), place), indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
     manifest = _manifest(command, spec, place)
     folder.write_manifest({**manifest, "status": "running"})
     try:

@@ -13,11 +13,11 @@ import stat
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
-from samebits.base.errors import StorageError
+from samebits.base.errors import storing
 from samebits.runfolder.folder import RunFolder
 
 STDIN = 0
@@ -108,21 +108,10 @@ def _copy(near: int, log: IO[bytes] | None) -> None:
 
 
 def _log(path: Path, stack: ExitStack) -> IO[bytes]:
-    try:
+    with storing(path):
         return stack.enter_context(path.open("wb"))
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", "choose another place with --out") from error
 
 
-@contextmanager
-def _input() -> Iterator[object]:
-    """Yield the standard input of a run: a file is given to every run from its start, a pipe to none."""
-    try:
-        is_file = stat.S_ISREG(os.fstat(STDIN).st_mode)
-    except OSError:
-        is_file = False
-    if not is_file or not os.path.exists("/dev/fd/0"):
-        yield subprocess.DEVNULL
-        return
-    with open("/dev/fd/0", "rb") as source:
-        yield source
+def _input() -> AbstractContextManager[object]:
+    """Return the standard input of a run: a file is given to every run from its start, a pipe to none."""
+    return open("/dev/fd/0", "rb") if os.path.isfile("/dev/fd/0") else nullcontext(subprocess.DEVNULL)

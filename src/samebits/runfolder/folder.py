@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
+from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError, storing
 from samebits.base.records import from_data
 from samebits.runfolder.reading import read_json, safe_files
 from samebits.runfolder.removal import MARK, OWN_NAME, remove
@@ -140,16 +140,16 @@ class RunFolder:
 def write_whole(path: Path, text: str, option: str = "--out") -> None:
     """Write a file so that it exists in full or not at all; an error names the `option` that chooses another place."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with storing(path, f"choose another place with {option}"):
         # If somebody put a link there under this name, we would write to the file that it leads to.
         temporary.unlink(missing_ok=True)
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise StorageError(f"cannot write {path}: {error.strerror}", f"choose another place with {option}") from error
+        try:
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(text)
+            temporary.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def write_answer(home: Path, document: str) -> None:
@@ -174,16 +174,13 @@ def _under_samebits(kept: int) -> Path:
     if home.is_symlink() and not home.exists():
         why = f"{HOME} is a link to {os.readlink(home)}, which does not exist"
         raise StorageError(why, "make that folder, or choose another place with --out")
-    try:
+    with storing(home.resolve()):
         home.mkdir(exist_ok=True)
         ignore = home / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
         for path in oldest_in(home, kept):
             remove(path)
-    except OSError as error:
-        why = f"cannot write {home.resolve()}: {error.strerror}"
-        raise StorageError(why, "choose another place with --out") from error
     # One process may make several folders in one second.
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     names = (f"{name}{f'-{attempt}' if attempt else ''}" for attempt in itertools.count())
@@ -191,13 +188,11 @@ def _under_samebits(kept: int) -> Path:
 
 
 def _given(out: Path) -> Path:
-    try:
+    with storing(f"--out {out}", "choose another place"):
         out.mkdir(parents=True, exist_ok=True)
         is_used = any(path.name != MARK for path in out.iterdir())
         if not is_used:
             (out / MARK).touch()
-    except OSError as error:
-        raise StorageError(f"cannot write --out {out}: {error.strerror}", "choose another place") from error
     if is_used:
         raise StorageError(f"--out {out} is not empty", "give a folder that does not exist yet, or an empty one")
     return out
@@ -209,7 +204,7 @@ def _busy(home: Path) -> Iterator[Path]:
 
     So the living are told from the dead across containers, and when a process number was given anew (flock(2)).
     """
-    try:
+    with storing(home):
         # Busy before it has its name, or another samebits that starts now drops it as one that is done.
         fresh = home if home.exists() else home.with_name(f".new-{home.name}")
         fresh.mkdir(exist_ok=True)
@@ -217,8 +212,6 @@ def _busy(home: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):  # the file system may have no locks: see `is_busy`
             fcntl.flock(held, fcntl.LOCK_EX)
         fresh.rename(home)
-    except OSError as error:
-        raise StorageError(f"cannot write {home}: {error.strerror}", "choose another place with --out") from error
     with held:
         try:
             yield home

@@ -40,17 +40,13 @@ class NotEvidenceError(SamebitsError, TypeError):
 
 def flattened(tensor: Tensor, leaves: list[Tensor]) -> Index:
     """Append the tensors that hold the tensor's bits to `leaves`, and return their places in it."""
-    if _is_leaf(tensor):
+    if not tensor.is_nested and is_plain(type(tensor), tensor.dtype, tensor.layout):
         if not holds_bits(tensor):
             raise not_evidence(tensor)
         leaves.append(tensor)
         return len(leaves) - 1
     kind, parts = _parts(tensor)
     return kind, [flattened(part, leaves) for part in parts]
-
-
-def _is_leaf(tensor: Tensor) -> bool:
-    return not tensor.is_nested and is_plain(type(tensor), tensor.dtype, tensor.layout)
 
 
 @lru_cache(maxsize=1024)
