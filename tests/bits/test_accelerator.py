@@ -20,15 +20,12 @@ from samebits.agent.recorder import Recorder
 from samebits.agent.taps import graphs
 from samebits.bits import digest as digest_package
 from samebits.bits.digest import Pending, digests, keys, numbers, pending, sums
-from samebits.rng.digests import generator_states
 from samebits.runfolder.folder import RunFolder
 from samebits.runfolder.notes import Failed, Journal, Unseen, read_notes
 from samebits.runfolder.spec import RunSpec
 from tests.agent.recording import record_in, train
 
-COPIED_BIT_BY_BIT = {
-    *(torch.float32, torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-}
+COPIED_BIT_BY_BIT = {torch.float32, torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 DTYPES = [
     getattr(torch, name)
     for name in (
@@ -139,7 +136,7 @@ def test_each_device_is_waited_for_on_its_own_stream(monkeypatch: pytest.MonkeyP
         there = [torch.empty(2, dtype=torch.int64, device=device) for device in ("cuda:1", "cuda:0", "cuda:1", "cpu")]
     events = digest_package._events([([number], one) for number, one in enumerate(there)])
     recorded = list(asked)
-    Pending([7], [], None, events).result()
+    Pending([7], [], events).result()
 
     assert recorded == ["recorded on cuda:1", "recorded on cuda:0"]
     assert asked[2:] == ["waited for cuda:1", "waited for cuda:0"]
@@ -321,16 +318,3 @@ def test_a_replay_that_does_not_train_is_no_step(graph: type[Graph], tmp_path: P
     (recording,) = RunFolder(tmp_path).recordings()
 
     assert recording.steps == 2
-
-
-def test_generators_of_devices_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where CUDA is in use, each device's state is in the stream; else none is."""
-    plain = generator_states()
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "default_generators", (torch.Generator(), torch.Generator()), raising=False)
-    before = generator_states()
-    torch.rand(1, generator=torch.cuda.default_generators[1])
-    after = generator_states()
-
-    assert set(before) - set(plain) == {"torch cuda:0", "torch cuda:1"}
-    assert {name for name in before if before[name] != after[name]} == {"torch cuda:1"}

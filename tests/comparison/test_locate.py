@@ -42,6 +42,11 @@ def parting(tmp_path: Path, a: list[Columns], b: list[Columns], **end: Columns) 
     return place
 
 
+def told(place: Divergence | None) -> str | None:
+    """The step and the stream of a place."""
+    return None if place is None else f"{place.step} {place.stream}"
+
+
 def plain(**changes: int) -> Columns:
     values = {"batch": 1, "loss": 2, "grad": 3, "param": 4} | changes
     return {stream: Column((f"{stream}.a", f"{stream}.b"), [value, value + 1]) for stream, value in values.items()}
@@ -62,11 +67,9 @@ def test_what_was_trained_is_told_from_what_else_happened(tmp_path: Path) -> Non
     unseen = recorded(tmp_path / "e", [plain(), called, *[plain()] * (STEPS - 2)])
     evaluated = [recorded(tmp_path / f"f{n}", [{"output": Column(("0",), [n])}], end=end) for n in (1, 2)]
 
-    def places(one: Recording, *other: Recording) -> tuple[str | None, str | None]:
+    def places(one: Recording, *other: Recording) -> tuple[str | None, ...]:
         streams = trained_in([[one], other])
-        found = [first_divergence([one], other, streams=own) for own in (COMPARED, streams)]
-        first, trained = (None if place is None else f"{place.step} {place.stream}" for place in found)
-        return first, trained
+        return tuple(told(first_divergence([one], other, streams=own)) for own in (COMPARED, streams))
 
     assert places(a, b) == ("1 batch", None)
     assert places(b, b, alone) == ("0 length", None)
@@ -88,10 +91,8 @@ def test_who_only_calls_models_may_do_so_more_often(more: Columns, trained: str 
         for calls in (1, 2)
     ]
 
-    assert (place := first_divergence(*runs)) is not None
-    assert place.stream == "length"
-    place = first_divergence(*runs, streams=trained_in(runs))
-    assert (None if place is None else f"{place.step} {place.stream}") == trained
+    assert told(first_divergence(*runs)) == "1 length"
+    assert told(first_divergence(*runs, streams=trained_in(runs))) == trained
 
 
 @pytest.mark.parametrize(("last", "trained"), [(4, None), (9, "1 param")])
@@ -103,18 +104,9 @@ def test_who_of_several_threads_makes_a_step_is_no_difference(last: int, trained
         return [recorded(tmp_path / f"{name} {n}", steps, end={"end": Column(("w",), [5])}) for n, steps in threads]
 
     runs = [run("a", [1, 2, 3], [2, 4]), run("b", [1, 3], [2, 3, last])]
-    place = first_divergence(*runs, streams=trained_in(runs))
 
     assert first_divergence(*runs) is not None
-    assert (None if place is None else f"{place.step} {place.stream}") == trained
-
-
-def test_equal_recordings_have_no_divergence(tmp_path: Path) -> None:
-    """The planted differences below are found against this twin."""
-    a = recorded(tmp_path / "a", [plain()] * STEPS)
-    b = recorded(tmp_path / "b", [plain()] * STEPS)
-
-    assert first_divergence([a], [b]) is None
+    assert told(first_divergence(*runs, streams=trained_in(runs))) == trained
 
 
 @pytest.mark.parametrize("digest", ["blake2b, sums 1", "sums 1"])
@@ -130,16 +122,18 @@ def test_digests_of_two_definitions_are_not_compared(tmp_path: Path, digest: str
         list(op_divergences([a], [b]))
 
 
-@pytest.mark.parametrize("step", [0, 1, 7, STEPS - 1])
+@pytest.mark.parametrize("step", [0, 7, STEPS - 1])
 @pytest.mark.parametrize("stream", ["batch", "loss", "grad", "param"])
 def test_the_first_step_and_stream_are_found(tmp_path: Path, step: int, stream: str) -> None:
-    """Later differences, and later streams of the same step, do not hide the first."""
+    """Later differences, and later streams of the same step, do not hide the first; equal runs have none."""
+    same = [plain()] * STEPS
     changed = [plain()] * step + [plain(**{stream: 99, "param": 77})] + [plain(loss=5)] * (STEPS - step - 1)
 
-    place = parting(tmp_path, [plain()] * STEPS, changed)
+    place = parting(tmp_path, same, changed)
 
     assert (place.step, place.stream, place.name) == (step, stream, f"{stream}.a")
     assert (place.differing, place.total) == (2, 2)
+    assert first_divergence(*([recorded(tmp_path / name, same)] for name in ("c", "d"))) is None
 
 
 def test_a_process_that_trains_is_named_before_one_that_only_calls(tmp_path: Path) -> None:
@@ -150,11 +144,9 @@ def test_a_process_that_trains_is_named_before_one_that_only_calls(tmp_path: Pat
         training = [plain()] * 3 + [plain(grad=trained)] * 2
         return [recorded(tmp_path / name, [called]), recorded(tmp_path / name / "other", training)]
 
-    def place(found: int, trained: int) -> tuple[int, str] | None:
-        differs = first_divergence(run("a", 1, 3), run(f"b{found}{trained}", found, trained))
-        return None if differs is None else (differs.step, differs.stream)
+    runs = [run(f"b{found}{trained}", found, trained) for found, trained in ((1, 3), (2, 3), (1, 9), (2, 9))]
 
-    assert [place(1, 3), place(2, 3), place(1, 9), place(2, 9)] == [None, (0, "init"), (3, "grad"), (3, "grad")]
+    assert [told(first_divergence(run("a", 1, 3), own)) for own in runs] == [None, "0 init", "3 grad", "3 grad"]
 
 
 def test_what_one_torch_alone_keeps_of_an_optimizer_is_no_difference(tmp_path: Path) -> None:
@@ -168,26 +160,19 @@ def test_what_one_torch_alone_keeps_of_an_optimizer_is_no_difference(tmp_path: P
     other = recorded(tmp_path / "c", [step(2, lr=1, decoupled=0), step(3, lr=1, decoupled=0)])
     rate = recorded(tmp_path / "d", [step(2, lr=9, decoupled=0), step(2, lr=9, decoupled=0)])
 
-    def place(b: Recording, across: bool) -> tuple[int, str, str] | None:
-        found = first_divergence([a], [b], across=across)
-        return None if found is None else (found.step, found.stream, found.name)
+    def places(across: bool) -> list[str | None]:
+        return [told(first_divergence([a], [b], across=across)) for b in (same, other, rate)]
 
-    assert [place(b, across=True) for b in (same, other, rate)] == [None, (1, "loss", "loss.a"), (0, "optimizer", "lr")]
-    assert [place(b, across=False) for b in (same, other)] == [(0, "optimizer", "decoupled")] * 2
+    assert places(across=True) == [None, "1 loss", "0 optimizer"]
+    assert places(across=False) == ["0 optimizer"] * 3
 
 
 def test_what_comes_twice_under_one_name_is_told_apart(tmp_path: Path) -> None:
     """The first of them differs, or is there in one run alone; the last one is the same."""
-    once, twice, other = (
-        recorded(tmp_path / name, [{"grad": Column(("w",) * len(digests), digests)}])
-        for name, digests in (("once", [2]), ("twice", [1, 2]), ("other", [3, 2]))
-    )
-    found = first_divergence([twice], [other])
-    more = first_divergence([once], [twice])
+    once, twice, other = ([{"grad": Column(("w",) * len(digests), digests)}] for digests in ([2], [1, 2], [3, 2]))
+    found, more = parting(tmp_path / "found", twice, other), parting(tmp_path / "more", once, twice)
 
-    assert found is not None
     assert (found.stream, found.name) == ("grad", "w")
-    assert more is not None
     assert (more.stream, more.only_in) == ("grad", "second")
 
 

@@ -20,18 +20,24 @@ def kept(tensor: torch.Tensor) -> KeptTensor:
     return KeptTensor(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw)
 
 
+def apart(a: torch.Tensor, b: torch.Tensor) -> Distance:
+    """How far apart two tensors are, which can be compared."""
+    found = distance(kept(a), kept(b))
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_the_next_float_is_one_unit_away(dtype: torch.dtype) -> None:
     """One element moved to its neighbour: 1 of 4, 1 ULP; the unmoved twin: nothing."""
     a = torch.tensor([1.0, -2.0, 0.5, 3.0]).to(dtype)
     b = a.clone()
-    assert distance(kept(a), kept(b)).elements == 0
+    assert apart(a, b).elements == 0
     integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     b.view(integers)[1] += 1
 
-    found = distance(kept(a), kept(b))
+    found = apart(a, b)
 
-    assert found is not None
     assert (found.elements, found.total, found.max_ulp) == (1, 4, 1)
     x, y = float(a[1]), float(b[1])
     assert found.max_relative == abs(x - y) / max(abs(x), abs(y))
@@ -40,23 +46,20 @@ def test_the_next_float_is_one_unit_away(dtype: torch.dtype) -> None:
 def test_units_are_counted_across_zero() -> None:
     """-0.0 and 0.0 differ in bits: one unit; the smallest floats on both sides are three apart."""
     tiny = torch.tensor([torch.finfo(torch.float32).smallest_normal * 0 + 1.4e-45])
-    zero = distance(kept(torch.tensor([0.0])), kept(torch.tensor([-0.0])))
-    across = distance(kept(tiny), kept(-tiny))
+    zero = apart(torch.tensor([0.0]), torch.tensor([-0.0]))
 
-    assert zero is not None
     assert (zero.elements, zero.max_ulp) == (1, 1)
-    assert across is not None
-    assert across.max_ulp == 3
+    assert apart(tiny, -tiny).max_ulp == 3
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_what_is_no_finite_number_has_no_units(number: float, dtype: torch.dtype) -> None:
     """Nothing is claimed where the question makes no sense; against itself it is the same bits."""
-    strange = kept(torch.tensor([1.0, number]).to(dtype))
+    strange = torch.tensor([1.0, number]).to(dtype)
 
-    assert distance(strange, kept(torch.tensor([1.0, 2.0]).to(dtype))) == Distance(1, 2)
-    assert distance(strange, strange) == Distance(0, 2, 0, 0.0)
+    assert apart(strange, torch.tensor([1.0, 2.0]).to(dtype)) == Distance(1, 2)
+    assert apart(strange, strange) == Distance(0, 2, 0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +77,13 @@ def test_units_are_told_where_they_mean_something(dtype: torch.dtype, units: int
     a = torch.ones(1, dtype=dtype)
     b = (a.view(torch.int32 if dtype.itemsize == 4 else torch.int16) + units).view(dtype)
 
-    found = distance(kept(a), kept(b))
-
-    assert found is not None
-    assert found.max_ulp == told
+    assert apart(a, b).max_ulp == told
 
 
 def test_unrelated_tensors_have_no_units() -> None:
     """Neither as text nor as data; the twin, one rounding apart, has."""
-    a = kept(torch.tensor([1.0, 2.0]))
-    other, near = distance(a, kept(torch.tensor([-1.0, 2.0]))), distance(a, kept(torch.tensor([1.0 + 2**-23, 2.0])))
+    a = torch.tensor([1.0, 2.0])
+    other, near = apart(a, torch.tensor([-1.0, 2.0])), apart(a, torch.tensor([1.0 + 2**-23, 2.0]))
 
     assert (other, near) == (Distance(1, 2, None, 2.0), Distance(1, 2, 1, 2**-23 / (1 + 2**-23)))
     assert "ULP" not in distance_words(other)
@@ -93,27 +93,19 @@ def test_unrelated_tensors_have_no_units() -> None:
 def test_the_largest_numbers_stay_finite() -> None:
     """Their difference overflows, their relative difference does not."""
     large = torch.tensor([1.7e308], dtype=torch.float64)
-    found = distance(kept(large), kept(-large))
+    found = apart(large, -large)
 
     assert found == Distance(1, 1, None, 2.0)
     assert json.dumps(asdict(found), allow_nan=False)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "uint16", "uint64", "float8_e4m3fn"])
+@pytest.mark.parametrize("dtype", ["int64", "complex64", "uint16", "uint64", "float8_e4m3fn"])
 def test_elements_are_counted_and_not_bytes(dtype: str) -> None:
     """Of types that have no units, too."""
     width = getattr(torch, dtype).itemsize
     a, b = (KeptTensor(dtype, (3,), bytes([first] * width + [0] * 2 * width)) for first in (0, 7))
 
     assert distance(a, b) == Distance(1, 3)
-
-
-def test_integers_are_counted() -> None:
-    """Labels that changed: how many, no units."""
-    found = distance(kept(torch.tensor([1, 2, 3])), kept(torch.tensor([1, 5, 6])))
-
-    assert found is not None
-    assert (found.elements, found.total, found.max_ulp) == (2, 3, None)
 
 
 def test_other_shapes_are_not_measured() -> None:
@@ -128,9 +120,8 @@ def test_the_farthest_element_is_measured_exactly() -> None:
     b.view(torch.int64)[::2] += 1
     b.view(torch.int64)[10] += 12344
 
-    found = distance(kept(a), kept(b))
+    found = apart(a, b)
 
-    assert found is not None
     assert (found.elements, found.max_ulp) == (500, 12345)
 
 

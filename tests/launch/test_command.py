@@ -1,7 +1,7 @@
 """What was typed, understood before anything is started."""
 
 import os
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
@@ -17,13 +17,23 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_script_alone_is_run_by_python() -> None:
-    """`train.py --lr 3` is short for `python train.py --lr 3`, and is shown as it was typed."""
-    command = parse_command(["train.py", "--lr", "3 4"])
+@pytest.mark.parametrize(
+    ("text", "python", "script"),
+    [
+        ("train.py --lr '3 4'", [PYTHON], "train.py"),
+        ("-m package.train --lr 3", [PYTHON], None),
+        (f"env -u PYTHONPATH {PYTHON} -I nowhere.py", [], None),
+    ],
+    ids=["a script", "a module", "a launcher, which is not looked into"],
+)
+def test_python_runs_scripts_and_modules(text: str, python: list[str], script: str | None) -> None:
+    """`train.py --lr 3` is short for `python train.py --lr 3`, and is shown as typed; programs run themselves."""
+    words = shlex.split(text)
+    command = parse_command(words)
 
-    assert command.argv == (sys.executable, "train.py", "--lr", "3 4")
-    assert str(command) == "train.py --lr '3 4'"
-    assert command.script == os.path.abspath("train.py")
+    assert (command.argv, command.typed) == ((*python, *words), tuple(words))
+    assert str(command) == text
+    assert command.script == (script and os.path.abspath(script))
 
 
 @pytest.mark.parametrize(
@@ -95,22 +105,6 @@ def test_what_cannot_be_run_is_named(words: list[str], kind: type[SamebitsError]
 
     assert caught.value.message == message
     assert caught.value.hint == hint.format(os.getcwd())
-
-
-def test_a_module_is_run_by_python() -> None:
-    """As behind `python` itself, and shown as it was typed."""
-    command = parse_command(["-m", "package.train", "--lr", "3"])
-
-    assert command.argv == (sys.executable, "-m", "package.train", "--lr", "3")
-    assert (command.typed, command.script) == (("-m", "package.train", "--lr", "3"), None)
-
-
-def test_other_programs_are_taken_as_they_are() -> None:
-    """A launcher is not looked into."""
-    command = parse_command(["env", "-u", "PYTHONPATH", PYTHON, "-I", "nowhere.py"])
-
-    assert command.script is None
-    assert command.argv[0] == "env"
 
 
 @pytest.mark.parametrize("name", ["python", "python3", "python3.14", "python3.13t", "env/bin/python3.12d"])

@@ -76,37 +76,31 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
-def test_nothing_outlives_a_samebits_that_was_killed(jobs: str, tmp_path: Path) -> None:
-    """At any moment, also in the middle of a start: four times for each number of runs side by side."""
-    luck = random.Random(jobs)
-    write(tmp_path, {"it.py": STANDS_FOR})
-    for number in range(4):
-        with started(
-            "check", "--isolation", "none", "--jobs", jobs, "--out", str(number), "it.py", cwd=tmp_path
-        ) as check:
-            begun = len(pids(tmp_path))
-            time.sleep(luck.uniform(0.1, 0.6))
-            if number % 2:
-                until(lambda begun=begun: len(pids(tmp_path)) > begun)  # type: ignore[misc]
-            check.send_signal(signal.SIGKILL)
-            check.wait()
-            until(lambda: not _alive(tmp_path))
-    assert pids(tmp_path)
+TORCHRUN = ["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"]
 
 
-@pytest.mark.slow
-def test_nothing_outlives_a_samebits_that_was_killed_under_torchrun(tmp_path: Path) -> None:
-    """Twenty times: while torchrun itself starts, while it starts its ranks, and while they are at work."""
-    luck = random.Random("torchrun")
+@pytest.mark.parametrize(
+    ("words", "times", "most_seconds"),
+    [
+        pytest.param(["--jobs", "1", "it.py"], 4, 0.6, marks=pytest.mark.slow),
+        (["--jobs", "2", "it.py"], 4, 0.6),
+        pytest.param(TORCHRUN, 20, 3.0, marks=pytest.mark.slow),
+    ],
+    ids=["alone", "side by side", "torchrun"],
+)
+def test_nothing_outlives_a_samebits_that_was_killed(
+    words: list[str], times: int, most_seconds: float, tmp_path: Path
+) -> None:
+    """At any moment, also in the middle of a start: of a run, of torchrun and of its ranks."""
+    luck = random.Random(str(words))
     write(tmp_path, {"it.py": STANDS_FOR})
-    command = ("--isolation", "none", "torchrun", "--standalone", "--nproc-per-node", "2", "it.py")
-    for number in range(20):
-        with started("check", "--out", str(number), *command, cwd=tmp_path, env=_environment()) as check:
+    given = ["check", "--isolation", "none", "--out"]
+    for number in range(times):
+        with started(*given, str(number), *words, cwd=tmp_path, env=_environment()) as check:
             begun = len(pids(tmp_path))
             if number % 2:
                 until(lambda begun=begun: len(pids(tmp_path)) > begun)  # type: ignore[misc]
-            time.sleep(luck.uniform(0.1, 3.0))
+            time.sleep(luck.uniform(0.1, most_seconds))
             check.send_signal(signal.SIGKILL)
             check.wait()
             until(lambda: not _alive(tmp_path))
@@ -124,7 +118,7 @@ def _alive(folder: Path) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["it.py"], ["torchrun", "--standalone", "--nproc-per-node", "2", "it.py"]])
+@pytest.mark.parametrize("words", [["it.py"], TORCHRUN])
 def test_what_a_killed_check_has_recorded_can_be_read(words: list[str], tmp_path: Path) -> None:
     """No process is left, alone and under torchrun; `diff` and `report` answer."""
     write(tmp_path, {"it.py": f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLOW}"})

@@ -84,6 +84,7 @@ CASES = {
         print("no newline at the end", end="")
         """
     ),
+    "no Python at all": Case(("sh", "-c", "printf 'a\\0b'; exit 6")),
     "status 3": script("raise SystemExit(3)"),
     "a message as status": script("import sys; sys.exit('sorry')"),
     "an exception with a cause": script(

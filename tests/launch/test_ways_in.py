@@ -97,13 +97,6 @@ def test_a_command_that_kept_us_out_is_found_out_afterwards(words: list[str], tm
     assert check.err.startswith("error: the command ran, but samebits did not get into any Python process of it\n")
 
 
-def test_a_command_without_python_is_let_be(tmp_path: Path) -> None:
-    """`run` passes its bytes and its status on."""
-    done = samebits("run", "sh", "-c", "printf 'a\\0b'; exit 6", cwd=tmp_path)
-
-    assert (done.status, done.stdout) == (6, b"a\0b")
-
-
 @pytest.mark.skipif(not OLD_PYTHONS, reason="needs a Python older than 3.10")
 @pytest.mark.parametrize("python", sorted({*OLD_PYTHONS[:1], *OLD_PYTHONS[-1:]}), ids=lambda path: path.parts[-3])
 def test_a_python_too_old_says_so(python: Path, tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ def test_numpys_global_generator_may_be_another(kind: Callable[[int], np.random.
 
 def test_any_accelerator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that torch has never heard of: its generator is digested, kept, brought back, and keyed for samples."""
-    own = torch.Generator().manual_seed(1)
-    device = torch.device("privateuseone", 0)
-    module = SimpleNamespace(default_generators=(own,), is_initialized=lambda: True, is_available=bool)
+    other, own = torch.Generator(), torch.Generator().manual_seed(1)
+    device = torch.device("privateuseone", 1)
+    module = SimpleNamespace(default_generators=(other, own), is_initialized=lambda: True, is_available=bool)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: device)
     monkeypatch.setattr(torch, "get_device_module", lambda _: module)
 
@@ -89,7 +89,7 @@ def test_any_accelerator_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         moved = generator_states()
     sample = fetch(Drawing(), 0)
 
-    assert {name for name in before if before[name] != moved[name]} == {"torch privateuseone:0"}
+    assert {name for name in before if before[name] != moved[name]} == {"torch privateuseone:1"}
     assert default_generator(device) is own
     assert [Drawing()[0], fetch(Drawing(), 0)] == [first, sample]
     training.load_state_dict(state)

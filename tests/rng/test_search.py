@@ -286,18 +286,3 @@ def test_a_global_generator_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> 
         assert np.random.get_state(legacy=False) == mine
     finally:
         np.random.set_bit_generator(before)
-
-
-def test_a_dataset_may_hold_what_is_gone() -> None:
-    """A proxy of a dead object answers nothing, also not what it is."""
-
-    class Gone(Calling):
-        def __init__(self) -> None:
-            super().__init__(random.random)
-            self.proxy = weakref.proxy(Keeping())
-
-    assert len(list(DataLoader(Gone(), batch_size=3, seed=0))) == 2
-
-
-class Keeping(Slots):
-    __slots__ = ("__weakref__",)

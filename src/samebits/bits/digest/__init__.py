@@ -41,9 +41,11 @@ digests of its parts; of a DTensor only the local part counts.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -59,8 +61,6 @@ from samebits.bits.raw import MASK_64, RAW_DIGEST
 
 # The definition of digests that a recording names; digests of different definitions are not compared.
 DIGEST = f"{RAW_DIGEST}, sums 2"
-_WORD, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
-_HALF_WORD, _SINGLE = struct.Struct("<i"), struct.Struct("<f")
 
 
 def digest(tensor: Tensor) -> int:
@@ -101,13 +101,13 @@ def pending(tensors: Sequence[Tensor], found: Sequence[int | None] | None = None
     with unobserved():
         found = found or host_digests(tensors)
         if None not in found:
-            return Pending(cast("list[int]", found), [], None)
-        begun, tree = _begin_sums(tensors, found), None
-        if begun is None:
-            tensors, found, tree = _leaves(tensors, found)
-            begun = _begin_sums(tensors, found)
-            assert begun is not None, "leaves are plain"
-        return Pending(*begun, tree, _events(begun[1]))
+            return Pending(cast("list[int]", found), [])
+        if begun := _begin_sums(tensors, found):
+            return Pending(*begun, _events(begun[1]))
+        leaves, found_of_leaves, tree = _leaves(tensors, found)
+        begun = _begin_sums(leaves, found_of_leaves)
+        assert begun is not None, "leaves are plain"
+        return Pending(*begun, _events(begun[1]), partial(_combined, tree))
 
 
 def _begin_sums(tensors: Sequence[Tensor], found: Sequence[int | None]) -> tuple[list[int], list[Sum]] | None:
@@ -155,15 +155,13 @@ def is_evidence(tensor: object) -> bool:
 class Pending:
     """Digests that may still be under way; `result()` waits for them.
 
-    `_found` holds the finished digests, and a salt where a sum is still to be added. `_are_single`: the values to come
-    are no sums, but the bits of numbers in single precision.
+    `_found` holds the finished digests, and a salt where a sum is still to be added; `_finish` makes the result.
     """
 
     _found: list[int]
     _sums: list[Sum]
-    _tree: list[Index] | None
     _events: Sequence[Any] = ()
-    _are_single: bool = False
+    _finish: Callable[[list[int]], list[int]] = list
 
     @property
     def is_under_way(self) -> bool:
@@ -184,16 +182,11 @@ def results(waiting: Sequence[Pending]) -> list[list[int]]:
         for positions, values in call._sums
     ]
     with unobserved():
-        for call in waiting:
-            for event in call._events:
-                event.synchronize()
+        for event in chain.from_iterable(call._events for call in waiting):
+            event.synchronize()
         for (number, position), value in on_host(sums):
-            addend = _doubled(value) if waiting[number]._are_single else value
-            digests_by_call[number][position] = (digests_by_call[number][position] + addend) & MASK_64
-    return [
-        call_digests if call._tree is None else [_combined(node, call_digests) for node in call._tree]
-        for call, call_digests in zip(waiting, digests_by_call, strict=True)
-    ]
+            digests_by_call[number][position] = (digests_by_call[number][position] + value) & MASK_64
+    return [call._finish(found) for call, found in zip(waiting, digests_by_call, strict=True)]
 
 
 def _leaves(
@@ -224,14 +217,14 @@ def numbers(tensors: Sequence[Tensor]) -> list[int] | Pending:
     """Return real tensors of one element as the 64 bits of a double each; accelerators are not waited for."""
     with unobserved():
         if all(tensor.device.type == "cpu" for tensor in tensors):
-            return [int(_WORD.unpack(_DOUBLE.pack(tensor.item()))[0]) for tensor in tensors]
+            return _as_words(tensor.item() for tensor in tensors)
         are_single = not all(map(_has_doubles, tensors))
         real, whole = (torch.float32, torch.int32) if are_single else (torch.float64, torch.int64)
         # Copies: a view of the program's tensor would show later changes.
         copies = (tensor.detach().to(real, copy=True) for tensor in tensors)
         words = [copy.reshape(1).view(whole).to(torch.int64) for copy in copies]
         sums: list[Sum] = [(range(number, number + 1), word) for number, word in enumerate(words)]
-        return Pending([0] * len(words), sums, None, _events(sums), are_single)
+        return Pending([0] * len(words), sums, _events(sums), _doubled if are_single else list)
 
 
 def _has_doubles(tensor: Tensor) -> bool:
@@ -239,17 +232,20 @@ def _has_doubles(tensor: Tensor) -> bool:
     return tensor.device.type != "mps"
 
 
-def _doubled(single: int) -> int:
-    """Return the double-precision bits of a number, given its single-precision bits."""
-    (number,) = _SINGLE.unpack(_HALF_WORD.pack(single))
-    return int(_WORD.unpack(_DOUBLE.pack(number))[0])
+def _as_words(doubles: Iterable[float]) -> list[int]:
+    return array("Q", array("d", doubles).tobytes()).tolist()
 
 
-def _combined(node: Index, found: list[int]) -> int:
-    if isinstance(node, int):
-        return found[node]
-    kind, parts = node
-    return salt(repr((kind, [_combined(part, found) for part in parts])))
+def _doubled(singles: list[int]) -> list[int]:
+    """Return the double-precision bits of numbers, given their single-precision bits."""
+    return _as_words(array("f", array("I", [single & 0xFFFFFFFF for single in singles]).tobytes()))
+
+
+def _combined(nodes: list[Index], found: list[int]) -> list[int]:
+    """Return the digests of tensors that may be made of several, given those of all parts."""
+    return [
+        found[node] if isinstance(node, int) else salt(repr((node[0], _combined(node[1], found)))) for node in nodes
+    ]
 
 
 def _has_parts_with_bits(tensor: Tensor) -> bool:
