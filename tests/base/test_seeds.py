@@ -1,7 +1,6 @@
 """derive(): seeds from seeds, by hashing."""
 
 import hashlib
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -49,18 +48,6 @@ def test_what_adding_and_joining_would_confuse(a: tuple[int | str, ...], b: tupl
 def test_as_many_bits_as_asked_for(bits: int) -> None:
     """The low bits of one number, so asking for fewer gives a part of it."""
     assert derive(1, "x", bits=bits) == derive(1, "x", bits=512) % 2**bits
-
-
-def test_bits_are_spread_evenly() -> None:
-    """Every bit is set half of the time, neighbours differ in half of their bits, and no two of 20000 are equal."""
-    seeds = [derive(0, "worker", number) for number in range(20_000)]
-    ones = [sum(seed >> bit & 1 for seed in seeds) for bit in range(64)]
-    flips = [(a ^ b).bit_count() for a, b in pairwise(seeds)]
-
-    assert len(set(seeds)) == len({seed & 0xFFFFFFFF for seed in seeds}) == 20_000
-    # Five standard deviations: 5 · √(20000 / 4) ≈ 354, and for a mean of 64 coins 5 · 4 / √20000 ≈ 0.14.
-    assert all(abs(count - 10_000) < 354 for count in ones)
-    assert abs(sum(flips) / len(flips) - 32) < 0.15
 
 
 def test_whole_numbers_of_any_kind_are_the_same_word() -> None:

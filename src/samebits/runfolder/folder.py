@@ -26,7 +26,7 @@ from typing import Any, TypedDict
 
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError, storing
 from samebits.base.records import from_data
-from samebits.runfolder.reading import read_json, safe_files
+from samebits.runfolder.reading import damage_described, read_json, safe_files
 from samebits.runfolder.removal import MARK, OWN_NAME, remove
 from samebits.runfolder.steps import Recording
 
@@ -111,13 +111,9 @@ class RunFolder:
         write_whole(self.path / "manifest.json", text)
 
     def manifest(self) -> Manifest:
-        try:
+        with damage_described(f"{self.path}/manifest.json"):
             content = from_data(Manifest, read_json(self.path / "manifest.json", self.path))
             schema = int(content["schema"].partition("/")[2])
-        except RecordingError:
-            raise
-        except (OSError, ValueError, LookupError) as error:
-            raise RecordingError(f"{self.path}/manifest.json cannot be read: {error}", "was it edited?") from error
         if schema > MANIFEST_SCHEMA:
             raise NewerSchemaError(
                 f"{self.path} has schema {schema}, and this samebits reads schemas up to {MANIFEST_SCHEMA}",
@@ -226,10 +222,15 @@ def oldest_in(home: Path, kept: int, older_than_days: float = 0.0) -> list[Path]
 
     The newest `kept` stay, and so do those still being written, those not old enough, and those with other names.
     """
-    folders = sorted((path for path in home.iterdir() if OWN_NAME.fullmatch(path.name)), key=_modified_at)
-    latest = time.time() - older_than_days * 86_400
+    folders, latest = _homes_in(home), time.time() - older_than_days * 86_400
     old = folders[: max(0, len(folders) - kept)]
     return [path for path in old if _modified_at(path) <= latest and not is_busy(path)]
+
+
+def _homes_in(path: Path) -> list[Path]:
+    """The folders of checks, measurements and runs in `path`, the oldest first."""
+    homes = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
+    return sorted(homes, key=_modified_at)
 
 
 def _modified_at(path: Path) -> float:
@@ -272,8 +273,8 @@ def open_run(path: Path) -> RunFolder:
 
 def newest_in(path: Path) -> Path:
     """Return the newest check, measurement or run in `path` if it holds any, as `.samebits` does; else `path`."""
-    if done := [child for child in _done_in(path) if (child / ANSWER).is_file() or _is_one_run(child)]:
-        return max(done, key=_modified_at)
+    if done := [home for home in _done_in(path) if (home / ANSWER).is_file() or _is_one_run(home)]:
+        return done[-1]
     if path == Path(HOME):
         raise RecordingError(f"nothing was checked here yet: {HOME}/ holds no runs", "first: samebits check train.py")
     return path
@@ -283,7 +284,7 @@ def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
     """Return the last two recorded runs that belong to no check or measurement, the older one first."""
     runs = [home for home in _done_in(path) if not (home / ANSWER).exists() and _is_one_run(home)]
     # A command that could not be started, or that ran unrecorded, left no recording.
-    recorded = sorted((home for home in runs if next(home.rglob("recording*.sqlite"), None)), key=_modified_at)
+    recorded = [home for home in runs if next(home.rglob("recording*.sqlite"), None)]
     if len(recorded) < 2:
         raise RecordingError(
             f"{path} holds {len(recorded)} recorded runs, and a comparison needs two", "first: samebits run train.py"
@@ -292,8 +293,7 @@ def last_two_in(path: Path) -> tuple[RunFolder, RunFolder]:
 
 
 def _done_in(path: Path) -> list[Path]:
-    homes = [child for child in path.iterdir() if OWN_NAME.fullmatch(child.name)] if path.is_dir() else []
-    return [child for child in homes if not is_busy(child)]
+    return [home for home in _homes_in(path) if not is_busy(home)]
 
 
 def _is_one_run(home: Path) -> bool:

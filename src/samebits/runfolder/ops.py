@@ -19,10 +19,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from samebits.base.errors import RecordingError
 from samebits.base.records import from_data
 from samebits.base.sites import Site
-from samebits.runfolder.reading import parse_json, read_json
+from samebits.runfolder.reading import damage_described, parse_json, read_json
 from samebits.runfolder.steps import Recording, Writer
 
 CHUNK = 512
@@ -163,12 +162,8 @@ class KeptCall:
 
 def read_call(path: Path, folder: Path) -> KeptCall:
     """Read a call that was kept in a run's folder; RecordingError where the file holds something else."""
-    try:
+    with damage_described(path):
         return from_data(KeptCall, read_json(path, folder))
-    except RecordingError:
-        raise
-    except (OSError, ValueError) as error:
-        raise RecordingError(f"{path} cannot be read: {error}", "was it edited?") from error
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from samebits.base.errors import RecordingError
 
 # Files are read as a whole. Limits for tensors and for text, far above anything that samebits writes.
 MOST_BYTES, MOST_TEXT_BYTES = 1 << 34, 1 << 30
+_DAMAGE = (OSError, sqlite3.Error, struct.error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _HINT = "was the run folder edited or copied in part?"
 
 
@@ -39,6 +43,17 @@ def read_bytes(path: Path, folder: Path, most: int = MOST_BYTES) -> bytes:
 def read_json(path: Path, folder: Path) -> object:
     """Return the JSON document in a file of a folder; ValueError where it is not JSON, else as `read_bytes`."""
     return parse_json(read_bytes(path, folder, MOST_TEXT_BYTES))
+
+
+@contextmanager
+def damage_described(what: object, how: str = "cannot be read", hint: str = "was it edited?") -> Iterator[None]:
+    """Turn whatever error the content of a file causes in the block into a RecordingError of one sentence."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    except _DAMAGE as error:
+        raise RecordingError(f"{what} {how}: {str(error) or type(error).__name__}", hint) from error
 
 
 def parse_json(text: str | bytes) -> object:

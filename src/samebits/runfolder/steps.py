@@ -23,7 +23,7 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -32,7 +32,7 @@ from urllib.parse import quote
 from samebits.base.errors import NewerSchemaError, RecordingError, StorageError, UnbegunError
 from samebits.base.records import from_data
 from samebits.runfolder.lane_ids import LaneId
-from samebits.runfolder.reading import parse_json, read_bytes, safe_path
+from samebits.runfolder.reading import damage_described, parse_json, read_bytes, safe_path
 
 SCHEMA = 2
 # The streams by which two runs are compared, in the order in which one follows from another. The other streams only
@@ -303,8 +303,9 @@ class Recording:
     def assert_sound(self, step: int) -> None:
         """Raise RecordingError if a row is not as it was written: no verdict may rest on a damaged row."""
         before = self.root(step - 1) or b"" if step else b""
-        if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
-            raise self._damaged(f"step {step} does not have the digest that was written with it")
+        with self.damage_described():
+            if _chained(before, self.kind(step), self._compared(step)) != self.root(step):
+                raise ValueError(f"step {step} does not have the digest that was written with it")
 
     def _compared(self, step: int) -> Iterator[bytes]:
         columns = self.columns(step)
@@ -322,18 +323,9 @@ class Recording:
         with self.damage_described():
             return self.query(statement, *values)[0]
 
-    @contextmanager
-    def damage_described(self) -> Iterator[None]:
-        """Turn whatever error a damaged file causes in this block into a RecordingError of one sentence."""
-        try:
-            yield
-        except RecordingError:
-            raise
-        except (sqlite3.Error, struct.error, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise self._damaged(str(error) or type(error).__name__) from error
-
-    def _damaged(self, why: str) -> RecordingError:
-        return RecordingError(f"{self.path} is damaged: {why}", "it cannot be compared; make that run again")
+    def damage_described(self) -> AbstractContextManager[None]:
+        """Turn whatever error the file causes in the block into a RecordingError of one sentence."""
+        return damage_described(self.path, "is damaged", "it cannot be compared; make that run again")
 
     def close(self) -> None:
         self._db.close()

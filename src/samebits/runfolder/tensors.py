@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from samebits.base.errors import RecordingError
 from samebits.base.records import from_data
-from samebits.runfolder.reading import parse_json, read_bytes, safe_files
+from samebits.runfolder.reading import damage_described, parse_json, read_bytes, safe_files
 
 if TYPE_CHECKING:
     import torch
@@ -148,10 +147,8 @@ def read_kept(folder: Path, rank: int, step: int, stream: str) -> dict[str, Kept
 def read_tensors(path: Path, folder: Path | None = None) -> dict[str, KeptTensor]:
     """Read all tensors of a file in `folder`, by default the file's own; RecordingError where the file is damaged."""
     raw = read_bytes(path, folder or path.parent)
-    try:
+    with damage_described(path, "is damaged"):
         return dict(_decoded(raw))
-    except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise RecordingError(f"{path} is damaged: {error}", "was it edited?") from error
 
 
 def _decoded(raw: bytes) -> Iterator[tuple[str, KeptTensor]]:
