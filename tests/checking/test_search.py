@@ -104,6 +104,17 @@ def test_every_listing_has_to_be_mended_by_itself() -> None:
     assert places(found.causes) == [("file-order", 2), ("file-order", 4)]
 
 
+@pytest.mark.parametrize("others", [(), (Effect("clock", 7, None),), (Effect("completion-order", 0, 0),)])
+def test_a_factor_that_scatters_is_named(others: tuple[Effect, ...]) -> None:
+    """Released in the same way it gives other bits each time, as a pool on a busy machine: held, all runs agree."""
+    for seed in range(20):
+        effects = (Effect("completion-order", 5, 0, frays=True), *others)
+        found, _, inquiry = simulated(Script(effects=effects), random.Random(seed))
+        assert places(found.causes) == [("completion-order", 5)]
+        assert found.causes[0].confirmed
+        assert inquiry.unsteady is None
+
+
 def test_what_entered_is_a_cause_or_stands_under_unknown() -> None:
     """Also a suspect for which no lot was drawn where runs treated alike diverge: it is no cause, and is not lost."""
     effects, told = (Effect("file-order", 5, 0), Effect("clock", 7, 0)), []

@@ -53,7 +53,7 @@ class _LineSearch:
         self.suspect, self.name, self.baseline = suspect, suspect.name, suspect.baseline
         self.variant = suspect.showing_variant
         self.left = min(MOST_RUNS, self.baseline.inquiry.left)
-        self.times = LEFT_ALONE_RUNS if suspect.is_left_alone else 1  # a race may not show
+        self.times = LEFT_ALONE_RUNS if suspect.is_left_alone or suspect.scatters else 1  # a race may not show
         self.is_in_libraries = self.name in self.baseline.base.facts.in_libraries
 
     def first_of_each_script(self, entries: Sequence[Entry]) -> Asking[list[GuiltyLine]]:

@@ -17,15 +17,17 @@ from dataclasses import dataclass, field
 from math import ceil, log
 
 from samebits.checking import plan as plans
-from samebits.checking.evidence import HELD, LIMIT, chance_changed, chance_left_alone, limit_after
+from samebits.checking.evidence import HELD, LIMIT, chance_changed, chance_left_alone, chance_shown, limit_after
 from samebits.checking.inquiry import Asking, Inquiry, Lot, draws_of
-from samebits.checking.suspects import Baseline, Lineup, Suspect
+from samebits.checking.suspects import RARE_RUNS, Baseline, Lineup, Suspect
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
 
 # A race that shows rarely would be tested forever: after this many draws it stays suspected.
 MOST_DRAWS = 24
+# Where a factor gives other bits whenever it is released, so many pinned runs show whether anything repeats at all.
+SOUND = 3
 # How many more runs a remedy is given, where a factor that is released gives another result in every run.
 MORE_HELD = 4
 
@@ -173,6 +175,8 @@ class Round:
     def _chance(self, suspect: Suspect) -> float:
         draws = draws_of(self._lots, suspect.results())
         seen = {way: result for one in self.accused for way, result in one.seen().items()}
+        if suspect.scatters:
+            return chance_shown(suspect.name, draws, seen)
         return (chance_left_alone if suspect.is_left_alone else chance_changed)(suspect.name, draws, seen)
 
     def _confirm(self) -> Asking[None]:
@@ -195,7 +199,9 @@ class Round:
             if suspect.proven is None and evidence.is_enough:
                 suspect.proven = evidence.chance, evidence.limit
         drawn = [name for shares, _, _ in self._lots for name in {factor for factor, _ in shares}]
-        return [one for one in self.accused if one.proven is None and drawn.count(one.name) < MOST_DRAWS]
+        # A coin that fell in two runs looks like a factor that scatters, and its lots win nothing.
+        most = {one.name: RARE_RUNS if one.scatters and self._chance(one) == 1 else MOST_DRAWS for one in self.accused}
+        return [one for one in self.accused if one.proven is None and drawn.count(one.name) < most[one.name]]
 
     def _drawn(self, suspects: Sequence[Suspect], count: int, beside: Sequence[RunSpec] = ()) -> Asking[list[Run]]:
         """Make `count` runs drawn by lot, and the runs `beside` at the same time; return the latter."""
@@ -210,12 +216,15 @@ class Round:
         for _, drawn, run in lots:
             if drawn != HELD:
                 suspect = next(one for one in suspects if one.name == drawn[0])
-                suspect.add(run)
-                is_surprise |= suspect.is_ours(run)  # that way is not drawn any more, and no lot with it counts
+                is_surprise |= suspect.add(run)
             elif untried:
                 self._note_remedy_run(untried, run, is_varied=False)
                 is_surprise |= self.baseline.differ(self.baseline.base, run) is not None
             else:
+                self.baseline.add(run)
+        if any(one.scatters for one in self.accused):
+            lacking = SOUND - len(self.baseline.runs)
+            for run in (yield from self.inquiry.runs_of([self.baseline.spare] * lacking)):
                 self.baseline.add(run)
         if is_surprise or self.baseline.limit != limit:
             self._start_again()

@@ -201,6 +201,7 @@ class Suspect:
     Attributes:
         ways: the treatments that release it, with the specs of such runs.
         divergent: two runs that show its effect; for a factor left alone, two of its own runs.
+        scatters: changed in the same way, it gave other bits: threads have an order that nothing changes twice alike.
         proven: the chance that it is innocent, and the limit that this is below; None while it may be innocent.
     """
 
@@ -209,6 +210,7 @@ class Suspect:
     runs: list[Run]
     divergent: DivergentRuns
     baseline: Baseline
+    scatters: bool = False
     proven: tuple[float, float] | None = None
 
     @property
@@ -250,20 +252,28 @@ class Suspect:
         most = max(map(len, self.baseline.classes_by_the_step(alike)))
         return float(((most + 1) / (len(alike) + 1)) ** (len(held) - 1))
 
-    def add(self, run: Run) -> None:
-        """Add a run with the factor released: it must have the bits of earlier runs with the same change.
+    def add(self, run: Run) -> bool:
+        """Add a run with the factor released, and return whether its draws so far are void: it is drawn otherwise now.
 
         A new way whose result is that of another way, or of no release, is not drawn any more; nor one of our making.
+        Runs released in the same way have the same bits; where they do not, whichever way is drawn says no more.
         """
         way, results = self._way(run), self.results().values()
         before = next((earlier for earlier in self.runs if self._way(earlier) == way), None)
         self.runs.append(run)
-        if self.is_left_alone:
-            return
-        if before is not None and not self.is_ours(before) and not self.is_ours(run):
+        if not way[1]:
+            return False
+        if before is None or self.is_ours(before) or self.is_ours(run):
+            if self.is_ours(run) or self.results()[run.id] in {UNCHANGED, *results}:
+                self.ways.pop(way, None)
+            return self.is_ours(run)
+        place = self.baseline.differ(before, run)
+        self.scatters = place is not None and place.position <= self.divergent.divergence.position
+        if self.scatters:
+            self.ways = {(self.name, 0): plans.keeping_nothing(self.runs[0].plan)}
+        else:
             self.baseline.note_if_unsteady(before, run)
-        elif self.is_ours(run) or self.results()[run.id] in {UNCHANGED, *results}:
-            self.ways.pop(way, None)
+        return self.scatters
 
     def shows(self, run: Run) -> bool:
         """Whether a run diverges from the baseline, and not by a failure of our making."""
@@ -281,10 +291,11 @@ class Suspect:
 
     def seen(self) -> dict[Treatment, Hashable]:
         """Return the treatment of its first run, which made it suspected, with the result."""
-        return {} if self.is_left_alone else {self._way(self.runs[0]): self.results()[self.runs[0].id]}
+        first = self._way(self.runs[0])
+        return {first: self.results()[self.runs[0].id]} if first[1] else {}
 
     def _way(self, run: Run) -> Treatment:
-        return self.name, 0 if self.is_left_alone else self._setting(run).variant
+        return self.name, 0 if self.is_left_alone or self.scatters else self._setting(run).variant
 
     def is_ours(self, run: Run) -> bool:
         """Whether a run failed in which a line was released alone: two clocks may disagree then."""
