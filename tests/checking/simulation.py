@@ -48,6 +48,7 @@ class Effect:
         values: how many others it has: a choice between two has one.
         hides: variants under which it is as it is held.
         frays: changed in the same way it has another value in every run, as threads have that no order holds.
+        alone: it shows where its line is changed alone; else only where all lines are, as a day that comes later then.
         rare: the chance of each step to be the first that shows it, another one with every value; 0 where all do.
     """
 
@@ -61,6 +62,7 @@ class Effect:
     values: int = 100
     hides: tuple[int, ...] = ()
     frays: bool = False
+    alone: bool = True
     rare: float = 0.0
 
     def is_shown(self, value: object, step: int) -> bool:
@@ -254,11 +256,14 @@ class Simulation:
             return "left" if plan.begins == "left" and is_brought else "fresh"
         if effect.only_with and plan.settings.get(effect.only_with, Setting()).mode == "pinned":
             return "masked"
-        is_released = (SCRIPT, effect.line) in own.released
+        is_other = (SCRIPT, effect.line) in own.released
+        is_released = is_other and own.mode == "pinned"
         if effect.factor == RACE:
             shows = (own.mode != "pinned" or is_released) and self.luck.random() < effect.shows
             return self.luck.random() if shows else "held"
-        if own.mode == "varied" or is_released:
+        if own.mode == "varied" and is_other:
+            return "held"
+        if own.mode == "varied" or (is_released and effect.alone):
             fray = self.luck.random() if effect.frays else ""
             return "held" if own.variant in effect.hides else f"other {own.variant % effect.values}{fray}"
         if own.mode == "pinned":

@@ -153,6 +153,16 @@ def test_a_line_beside_libraries_is_told_by_the_runs_that_prove_its_factor() -> 
     assert counts.count(10) > 20
 
 
+@pytest.mark.parametrize(("in_library", "line"), [(None, 5), (0, None)])
+def test_libraries_are_blamed_where_they_alone_make_runs_diverge(in_library: int | None, line: int | None) -> None:
+    """A line that changes nothing alone may still be it: days go back there, and forward where all of them change."""
+    for seed in range(20):
+        effects = Effect("clock", 5, 0 if line else None, alone=False), Effect("clock", 0, in_library)
+        found, _, _ = simulated(Script(effects=effects), random.Random(seed))
+        assert places(found.causes) == [("clock", line)]
+        assert found.causes[0].confirmed
+
+
 def test_a_line_that_is_innocent_is_no_evidence_against_its_factor() -> None:
     """What a library does is: only runs that released that, too, are counted."""
     effects = (Effect("os-entropy", 5, None), Effect("os-entropy", 0, 0))

@@ -106,9 +106,17 @@ class _LineSearch:
         return [GuiltyLine(None, tuple(entries))]
 
     def _matter(self, entries: Sequence[Entry]) -> Asking[bool]:
-        """Whether the user's lines make runs diverge, and not only what libraries do by themselves."""
-        is_known = self.suspect.is_shown_by([entry.site.key for entry in entries])
-        return not self.is_in_libraries or is_known or (yield from self._diverge(entries))
+        """Whether the user's lines make runs diverge, and not only what libraries do by themselves.
+
+        A line may change nothing alone (a day that comes later where all lines are changed, and earlier alone). Where
+        all that is left diverges without these lines, it is the libraries.
+        """
+        sites = [entry.site.key for entry in entries]
+        if not self.is_in_libraries or self.suspect.is_shown_by(sites) or (yield from self._diverge(entries)):
+            return True
+        rest = plans.sites_held_run(self.suspect.released, self.name, sites)
+        runs = yield from self.baseline.inquiry.runs_of([rest] * self.times)
+        return not any(self.suspect.is_ours(run) or self.suspect.shows(run) for run in runs)
 
     def _diverge(self, entries: Sequence[Entry]) -> Asking[bool]:
         (diverges,) = yield from self._diverge_each([entries])

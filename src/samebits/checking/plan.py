@@ -217,6 +217,12 @@ def sites_released_run(pinned: RunSpec, factor: str, sites: Iterable[SiteKey], v
     return replace(plan, role=f"{factor} released at {where}")
 
 
+def sites_held_run(released: RunSpec, factor: str, sites: Iterable[SiteKey]) -> RunSpec:
+    """Return the spec of a run with one factor changed everywhere but at these call sites."""
+    setting = replace(released.settings[factor], released=tuple(sites))
+    return replace(released.with_settings({factor: setting}), role=f"{factor} released in libraries")
+
+
 def remedy_run(request: CheckRequest, pins: Iterable[str], last: int | None = None) -> RunSpec:
     """Return the spec of a run in which these factors are pinned and the rest is left alone."""
     plan = replace(request.base("remedy").with_settings(_pinned(pins)), keeps=last is None)

@@ -218,6 +218,11 @@ class Suspect:
         return find(self.name).left_alone
 
     @property
+    def released(self) -> RunSpec:
+        """The spec of a run in which it is released everywhere."""
+        return plans.keeping_nothing(self.runs[0].plan)
+
+    @property
     def is_standing(self) -> bool:
         """Whether its runs diverge before anything is unsteady."""
         return self.divergent.divergence.position < self.baseline.limit
@@ -270,7 +275,7 @@ class Suspect:
         place = self.baseline.differ(before, run)
         self.scatters = place is not None and place.position <= self.divergent.divergence.position
         if self.scatters:
-            self.ways = {(self.name, 0): plans.keeping_nothing(self.runs[0].plan)}
+            self.ways = {(self.name, 0): self.released}
         else:
             self.baseline.note_if_unsteady(before, run)
         return self.scatters

@@ -105,21 +105,25 @@ class _Clock:
         logical = START_NS + int(self.thread.passed)
         if mode == "pinned":
             return logical
-        return logical - self._behind() if self.context.mode == "pinned" else logical + self.shift
+        if self.context.mode == "pinned":
+            return logical - self._behind()
+        return START_NS + int(self.thread.passed_otherwise) + self.shift
 
     def _pass(self) -> None:
-        """Advance the logical clock: by growing ticks if it is pinned, by shrinking ones if it is varied (`steady`).
+        """Advance both logical clocks: the pinned one by growing ticks, the varied one (`steady`) by shrinking ones.
 
         Of two things timed, the first is then the quicker one if pinned, the slower one if varied, however often.
         """
-        slept, self.thread.slept = getattr(self.thread, "slept", 0), 0
-        count = self.thread.count = getattr(self.thread, "count", 0) + 1
+        thread = self.thread
+        slept, thread.slept = getattr(thread, "slept", 0), 0
+        count = thread.count = getattr(thread, "count", 0) + 1
         tick = TICK_NS + TICK_NS * (count - 1) // (count + 99)
-        if self.context.setting.steady:
-            slept, tick = slept * 2, OTHER_TICKS * (TICK_NS + self._own(TICK_NS) + TICK_NS // count)
-        elif foreign_frame().f_code.co_filename.startswith("<timeit"):
+        if foreign_frame().f_code.co_filename.startswith("<timeit"):
             tick *= TIMED_TICKS
-        self.thread.passed = getattr(self.thread, "passed", 0) + (slept or tick)
+        thread.passed = getattr(thread, "passed", 0) + (slept or tick)
+        if self.context.setting.steady:
+            other = OTHER_TICKS * (TICK_NS + self._own(TICK_NS) + TICK_NS // count)
+            thread.passed_otherwise = getattr(thread, "passed_otherwise", 0) + (slept * 2 or other)
 
     def _ahead(self) -> int:
         """Return how far the varied clock has run ahead of real time; no clock may ever go back or stand still."""

@@ -32,7 +32,7 @@ class Setting:
         mode: `natural` leaves it alone, `pinned` holds it still, `varied` changes it on purpose.
         value: the value to pin to, for factors with a choice (a thread count); None means the factor's default.
         variant: the number of the other value when varied; counts from 1.
-        released: call sites (path, line) that are varied although the factor is pinned.
+        released: call sites (path, line) that are varied although the factor is pinned; pinned where it is varied.
         probed: pinned, and whatever the pin makes irrelevant is varied, to prove that it is irrelevant.
         steady: the varied values are the same in every run, even if they normally follow the real time.
     """
@@ -136,8 +136,9 @@ class FactorContext:
             return self.mode
         site = user_site()
         self.witness(what, site)
-        released = site is not None and site.key in self.setting.released
-        return "varied" if released else self.mode
+        if site is None or site.key not in self.setting.released:
+            return self.mode
+        return "pinned" if self.mode == "varied" else "varied"
 
     def called(self, what: str) -> str:
         """Return the library function through which the user's line reached `what`; `what` if called directly."""
