@@ -170,13 +170,17 @@ torch.save(model.state_dict(), "model.pt")
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_another_thread_makes_is_waited_for_or_named(waits: bool, tmp_path: Path) -> None:
-    """By the line that takes it."""
+    """By the line that takes it; where the race shows too rarely to be confirmed, that line is among those named."""
     script = THREADS.format(waits="ready.wait()" if waits else "pass")
     found = answer(tmp_path, script, "cuda", "late", "rubbish")
 
-    causes = [(cause["factor"], cause["location"]["line"], cause["confirmed"]) for cause in found["causes"]]
-    assert (found["verdict"], causes) == (("same", []) if waits else ("different", [("stream-order", 21, True)]))
-    assert waits or found["remedy"]["verified"]
+    if waits:
+        assert (found["verdict"], found["causes"]) == ("same", [])
+        return
+    (cause,) = found["causes"]
+    lines = [place["line"] for place in (cause["location"], *cause["others"])]
+    assert (found["verdict"], cause["factor"]) == ("different", "stream-order")
+    assert lines == [21] if cause["confirmed"] else 21 in lines
 
 
 def test_the_script_for_a_gpu_is_told_on_the_stand_in(tmp_path: Path) -> None:
