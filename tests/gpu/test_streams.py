@@ -153,6 +153,32 @@ def test_a_stream_that_captures_is_waited_for_by_nobody(monkeypatch: pytest.Monk
         assert len(seen) > entered
 
 
+class Bare:
+    """A lock of a program's own, which nobody can refer to weakly."""
+
+    __slots__ = ("acquire", "release")
+
+    def __init__(self) -> None:
+        lock = threading.Lock()
+        self.acquire, self.release = lock.acquire, lock.release
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def test_a_lock_of_the_programs_own_stays_in_use() -> None:
+    """It is let go, and waited in, as without us."""
+    condition = threading.Condition(Bare())  # type: ignore[arg-type]
+    with treated("stream-order"), own().stream(own().Stream()):
+        with condition:
+            assert not condition.wait(0.01)
+        with condition:
+            condition.notify()
+
+
 def test_a_forked_process_hands_over_without_the_device() -> None:
     """Its parent uses several streams; it may not use the device at all."""
     with treated("stream-order"), own().stream(own().Stream()):

@@ -59,8 +59,8 @@ def _install(torch: ModuleType, context: FactorContext) -> None:
     made = count()
     # Where this program uses more than one stream: processes, by number, and their devices.
     used: set[tuple[int, Any]] = set()
-    # Lock → device and stream → what a thread had queued there when it last let go of the lock, and who has seen that.
-    queued: WeakKeyDictionary[Any, dict[tuple[Any, int], tuple[Any, set[int]]]] = WeakKeyDictionary()
+    # Lock → device → stream → what a thread had queued there when it let go of the lock, and who has waited for it.
+    queued: WeakKeyDictionary[Any, dict[Any, dict[int, tuple[Any, set[int]]]]] = WeakKeyDictionary()
 
     def order(device: Any, waits: Sequence[Callable[[], object]]) -> None:
         if world_size() > 1:  # ranks may wait for each other
@@ -89,18 +89,18 @@ def _install(torch: ModuleType, context: FactorContext) -> None:
 
     def pass_on(lock: object) -> None:
         for device in [device for process, device in used.copy() if process == getpid()]:
-            now, here = current_stream(device), queued.setdefault(lock, {})
-            new = [event for (where, _), (event, seen) in here.items() if where == device and now.stream_id not in seen]
-            for _, seen in here.values():
+            now, here = current_stream(device), queued.setdefault(lock, {}).setdefault(device, {})
+            new = [(event, seen) for event, seen in here.values() if now.stream_id not in seen]
+            for _, seen in new:
                 seen.add(now.stream_id)
             if new:
-                order(device, [partial(now.wait_event, event) for event in new])
-            here[device, now.stream_id] = now.record_event(), {now.stream_id}
+                order(device, [partial(now.wait_event, event) for event, _ in new])
+            here[now.stream_id] = now.record_event(), {now.stream_id}
 
     def let_go(original: Callable[..., object], condition: Any, *args: object) -> object:
         try:
             if used and not is_captured():
-                with suppress(RuntimeError):
+                with suppress(RuntimeError, TypeError):  # or a lock of the program's own that has no weak references
                     pass_on(condition._lock)
         finally:
             result = original(condition, *args)
