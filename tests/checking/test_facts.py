@@ -12,17 +12,20 @@ import samebits
 from samebits.base.errors import SamebitsError
 from samebits.base.sites import Site
 from samebits.checking import origin
-from samebits.checking.experiments import _kept_by_program, _running, reseeded
-from samebits.checking.facts import noted_by_one_run, read_facts
+from samebits.checking.experiments import _kept_by_program, _running, _unknown, reseeded
+from samebits.checking.facts import Facts, noted_by_one_run, read_facts
 from samebits.checking.inquiry import Inquiry
 from samebits.checking.plan import CheckRequest
 from samebits.checking.pool import BudgetSpentError, RunPool
 from samebits.checking.search import SearchState
-from samebits.checking.verdict import RunRecord, whole_runs
+from samebits.checking.unjudgeable import recording_error
+from samebits.checking.verdict import DivergentRuns, RunRecord, Unknown, whole_runs
+from samebits.comparison.locate import Divergence
 from samebits.comparison.ops import OpDivergence
 from samebits.launch.command import Command
 from samebits.runfolder.notes import (
     Carried,
+    Failed,
     Files,
     InEffect,
     Journal,
@@ -48,6 +51,17 @@ def noted(folder: Path, number: int, *notes: Note) -> None:
         journal.note(note)
     own = folder / f"journal.other.{number}.jsonl"
     next(folder.glob(f"journal.*.{os.getpid()}.jsonl")).rename(own)
+
+
+def unknown_of(*facts: Facts) -> Unknown:
+    """What is told of runs that diverge for an unknown reason."""
+    pool: Any = SimpleNamespace(
+        runs=[SimpleNamespace(id=number, path=Path("/runs"), facts=one) for number, one in enumerate(facts)]
+    )
+    found: Any = SimpleNamespace(unknown=Unknown(DivergentRuns(0, 1, Divergence(0, "loss")), held=True))
+    told = _unknown(pool, found)
+    assert told is not None
+    return told
 
 
 def test_code_that_cannot_be_read_costs_its_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +136,9 @@ def test_what_only_one_of_two_runs_started_or_met_is_told(tmp_path: Path) -> Non
         noted(folder, 0, Started("/bin/python", argv=("python", "train.py", "--seed", seed)), Reached("port 80"))
         runs.append(read_facts(folder))
 
-    assert noted_by_one_run(*runs) == [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
+    apart = [f"only one run started `python train.py --seed {seed}`" for seed in (1, 2)]
+    assert noted_by_one_run(*runs) == apart
+    assert unknown_of(*runs).apart == (*apart,)
 
 
 def test_an_error_that_a_pin_made_is_quoted(tmp_path: Path) -> None:
@@ -130,6 +146,18 @@ def test_an_error_that_a_pin_made_is_quoted(tmp_path: Path) -> None:
     noted(tmp_path, 0, Refused("cumsum has no such kernel\nYou can …", "samebits: called at train.py:4 (it is pinned)"))
 
     assert read_facts(tmp_path).refusal == 'raised "cumsum has no such kernel", called at train.py:4 (it is pinned)'
+
+
+def test_a_recording_that_failed_is_told_as_ours(tmp_path: Path) -> None:
+    """With the folder to send; a step that could not be recorded is no step of the script's."""
+    noted(tmp_path, 0, Failed("recording", "RuntimeError: no storage"))
+
+    told = recording_error(tmp_path, 3)
+
+    assert told is not None
+    assert "samebits' mistake" in told.message
+    assert told.hint is not None
+    assert str(tmp_path) in told.hint
 
 
 def test_a_recording_that_failed_ends_the_search() -> None:
@@ -228,6 +256,7 @@ def test_a_race_is_where_two_processes_step_on_the_same_memory(tmp_path: Path) -
         found.append(read_facts(folder).races)
 
     assert found == [(a.site, b.site), (), ()]
+    assert unknown_of(Facts(), Facts(races=found[0])).races == found[0]
 
 
 def test_what_the_script_sets_itself_is_not_said_to_be_varied(tmp_path: Path) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from samebits.locking.code import MOST_NAMED, Code, changes_since, code_of, files_in
+from samebits.locking.running import FinishedRun
+from samebits.runfolder.folder import RunFolder
+from samebits.runfolder.notes import Files, Journal
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 
@@ -124,3 +127,15 @@ def test_files_that_a_command_names_are_code(tmp_path: Path, monkeypatch: pytest
     command = ["python", "train.py", "--config=a.yaml", "--more", "b.yaml", "data.folder=.", "--lr=3", "c.yaml"]
 
     assert files_in(command) == [str(tmp_path / name) for name in ("train.py", "a.yaml", "b.yaml")]
+
+
+def test_the_code_of_a_run_is_what_it_read_and_what_its_command_names(tmp_path: Path) -> None:
+    """Modules, texts that it read before it trained, and files in the command; all are compared with the lock."""
+    for name in ("train.py", "model.py", "words.txt", "a.yaml"):
+        (tmp_path / name).touch()
+    module, words, named = (str(tmp_path / name) for name in ("model.py", "words.txt", "a.yaml"))
+    Journal(tmp_path).note(Files((module,), texts=(words,)))
+    folder = RunFolder(tmp_path)
+    folder.write_manifest({"typed": ["python", "train.py", named]})
+
+    assert FinishedRun(folder).code >= {module, words, named}

@@ -63,6 +63,15 @@ def test_the_first_line_answers(entries: tuple[Verified, ...], kind: str, status
     assert verify_report(found).text.splitlines()[0] == headline
 
 
+def test_a_variable_that_differs_is_told() -> None:
+    """Of those that the script reads; then the environment is not the locked one."""
+    told = verify_report(verification(replace(OTHER, variables=("LR",)))).text
+
+    assert "the script reads LR, which differs" in told
+    assert "matches the locked one" not in told
+    assert "matches the locked one" in verify_report(verification(OTHER)).text
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from samebits.base.errors import UsageError
+from samebits.checking.pool import BudgetSpentError
+from samebits.checking.verdict import Run
 from samebits.launch.command import Command
-from samebits.resuming.experiments import need_saves
+from samebits.resuming.experiments import _ResumeTrial, need_saves
 from samebits.resuming.plan import KillPoint, ResumeRequest, kills, repeated_run, uninterrupted_run
-from samebits.resuming.training_notes import SavePlace
+from samebits.resuming.training_notes import SavePlace, TrainingNotes
+from samebits.runfolder.notes import Interrupted, Saved
+from samebits.runfolder.spec import RunSpec
+from tests.resuming.by_hand import SAVED, STEPS, rows, track
 
 COMMAND = Command(("python", "train.py"), ("train.py",))
 
@@ -47,6 +55,28 @@ def test_where_the_files_saved_are_of_different_steps() -> None:
     assert mixed(20, 25) == [5, 25]
     assert mixed(10) == [5, 10, 30]
     assert mixed(5) == [5, 30]
+
+
+def test_after_a_late_kill_a_run_goes_to_its_end(tmp_path: Path) -> None:
+    """What a program saves once, at the very end, is made by then; after an early kill ten steps are enough."""
+    whole: Any = SimpleNamespace(steps=STEPS, is_whole=True, tracks={0: track(tmp_path, rows(0, STEPS))})
+    seen = TrainingNotes(saves=(Saved("/last", SAVED, "torch.save"),), stops=(Interrupted(SAVED + 2, "KILL"),))
+    killed: Any = SimpleNamespace(seen=seen, run=SimpleNamespace(path=tmp_path))
+
+    def ends_after(most: int | None) -> int | None:
+        specs: list[RunSpec] = []
+
+        def run(spec: RunSpec, **_: object) -> Run:
+            specs.append(spec)
+            raise BudgetSpentError
+
+        pool: Any = SimpleNamespace(run=run)
+        with pytest.raises(BudgetSpentError):
+            _ResumeTrial(request(), pool, whole, killed).trial(most)
+        return specs[0].stop_after
+
+    assert ends_after(None) is None
+    assert ends_after(10) == 9  # its tenth step
 
 
 def test_half_an_accumulation_is_preferred() -> None:

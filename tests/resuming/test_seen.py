@@ -50,3 +50,12 @@ def test_where_in_its_epoch_something_was_saved() -> None:
     assert TrainingNotes(saves=saves).saved_in()[8] == SavePlace()
     half = replace(saves[0], counts={"loss": 2, "batch": 2})
     assert TrainingNotes(saves=(saves[0], half)).saved_in() == {4: SavePlace(is_within_step=True)}
+
+
+def test_where_another_file_is_older_than_the_one_saved_is_known() -> None:
+    """As the best checkpoint, beside the last one; not where both were saved then, and not before there are two."""
+    last, best = ([saved(path, steps, "") for steps in (4, 8, 12, 16)] for path in ("/last", "/best"))
+
+    kept = TrainingNotes(saves=(last[0], best[1], last[1], last[2], best[3], last[3])).saved_in()
+
+    assert [step for step, place in kept.items() if place.is_mixed] == [12]

@@ -171,6 +171,7 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path, mode: s
         "subprocess.run([sys.executable, '-c', ''])\n"
         "subprocess.run('sort -u own.txt | wc', shell=True, capture_output=True)\n"
         "import signal; signal.setitimer(signal.ITIMER_REAL, 900)\n"
+        "import threading; threading.Timer(900, print)\n"
         "print(json.dumps(1))"
     )
     assert runs.run(code) == 1
@@ -183,6 +184,7 @@ def test_what_no_copy_holds_still_is_noted(folder: Path, tmp_path: Path, mode: s
         ("program", "true"),
         ("program", "sort -u own.txt | wc"),
         ("timer", "signal.setitimer"),
+        ("timer", "threading.Timer"),
     ]
     assert [line for _, _, line in notes] == sorted({line for _, _, line in notes})
 
