@@ -87,7 +87,7 @@ def test_a_name_made_of_random_bytes_is_no_content(tmp_path: Path) -> None:
     told = check(tmp_path / "seed", after=name + "; json.dump(run.int % 97, open('seed.json', 'w'))")
 
     assert same["verdict"] == "same"
-    assert any(note.endswith("id.json: one id is drawn anew by each run") for note in same["notes"])
+    assert "left out of runs/*, runs/*/id.json: 2 ids are drawn anew by each run" in same["notes"]
     assert [(cause["factor"], cause["confirmed"]) for cause in told["causes"]] == [("os-entropy", True)]
 
 
