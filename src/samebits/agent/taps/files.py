@@ -10,7 +10,6 @@ Sources are Python's audit events, and the files that torch, safetensors (`agent
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from samebits.agent.taps.keeping import RefusedError, refuse_to_change, refuse_t
 from samebits.agent.taps.outside import OutsideNoted
 from samebits.base.sites import Site, foreign_frame, user_site
 from samebits.factors.file_order import KEEPERS
-from samebits.factors.patching import PatchedFunction, wrapped
+from samebits.factors.patching import PatchedFunction
 from samebits.runfolder.notes import Carried, Journal, Logged, Reached, Wrote
 from samebits.workspace.place import Place, is_in
 
@@ -156,7 +155,7 @@ class FilesWatched:
         watch_hdf5(partial(self.heard, "open"))
         for name in ("stat", "lstat"):
             self._watch_questions(name)
-        self._watch_timers()
+        self._outside.watch_timers(self._quietly)
 
     def begin_recording(self, steps: Callable[[], int]) -> None:
         """Begin to count steps, and to list files that the program opens to write to."""
@@ -372,19 +371,6 @@ class FilesWatched:
             keeper = getattr(sys.modules.get(module), keeper_name, None)
             if getattr(keeper, name, None) is original:
                 setattr(keeper, name, staticmethod(patched))
-
-    def _watch_timers(self) -> None:
-        """Note timers, which go off in real time, whatever the clock says, and so at another operation in every run."""
-
-        def sets(what: str, original: Callable[..., object], *args: object, **kwargs: object) -> object:
-            self._quietly(self._outside.note, "timer", what, user_site())
-            return original(*args, **kwargs)
-
-        for name in ("alarm", "setitimer"):
-            original = getattr(signal, name)
-            setattr(signal, name, PatchedFunction("signal", name, original, partial(sets, f"signal.{name}", original)))
-        making: Any = threading.Timer
-        making.__init__ = wrapped(making.__init__, partial(sets, "threading.Timer"))
 
 
 def _absolute(path: object, dir_fd: int = -1) -> str | None:

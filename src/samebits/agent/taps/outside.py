@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from samebits.base.sites import Site, user_site
+from samebits.factors.patching import PatchedFunction, wrapped
 from samebits.runfolder.notes import Journal, Outside
 from samebits.workspace.place import Place, is_in
 
@@ -42,3 +47,19 @@ class OutsideNoted:
         if site is not None and (kind, site.key) not in self._lines:
             self._lines.add((kind, site.key))
             self._journal.note(Outside(kind, what[:_MOST_WORDS], site))
+
+    def watch_timers(self, quietly: Callable[..., None]) -> None:
+        """Note timers, which go off in real time, whatever the clock says, and so at another operation in every run.
+
+        What is done `quietly` does not fail the program.
+        """
+
+        def sets(what: str, original: Callable[..., object], *args: object, **kwargs: object) -> object:
+            quietly(self.note, "timer", what, user_site())
+            return original(*args, **kwargs)
+
+        for name in ("alarm", "setitimer"):
+            original = getattr(signal, name)
+            setattr(signal, name, PatchedFunction("signal", name, original, partial(sets, f"signal.{name}", original)))
+        making: Any = threading.Timer
+        making.__init__ = wrapped(making.__init__, partial(sets, "threading.Timer"))
