@@ -49,6 +49,7 @@ class Effect:
         hides: variants under which it is as it is held.
         frays: changed in the same way it has another value in every run, as threads have that no order holds.
         alone: it shows where its line is changed alone; else only where all lines are, as a day that comes later then.
+        call: what is called there.
         rare: the chance of each step to be the first that shows it, another one with every value; 0 where all do.
     """
 
@@ -64,6 +65,7 @@ class Effect:
     frays: bool = False
     alone: bool = True
     rare: float = 0.0
+    call: str = "a call"
 
     def is_shown(self, value: object, step: int) -> bool:
         """Whether a value has shown by this step."""
@@ -281,7 +283,7 @@ class Simulation:
             if (factor.has_sites and not factor.by_folder) or (factor.left_alone and effect.line):
                 own = entries.setdefault(effect.factor, ())
                 if effect.line:
-                    entries[effect.factor] = (*own, Entry("a call", Site(SCRIPT, effect.line)))
+                    entries[effect.factor] = (*own, Entry(effect.call, Site(SCRIPT, effect.line)))
         read_lines: dict[str, tuple[Entry, ...]] = {}
         for effect in self.script.effects:
             if find(effect.factor).found_statically and effect.line:

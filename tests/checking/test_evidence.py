@@ -14,6 +14,7 @@ from samebits.checking.evidence import (
     Treatment,
     chance_changed,
     chance_left_alone,
+    chance_shown,
     detectable_rate,
     limit_after,
     runs_for_rate,
@@ -133,6 +134,16 @@ def test_runs_left_alone_prove_the_more_the_more_of_them_stray() -> None:
     assert chance([0] * 8) == 1.0
     assert chance([0] * 8) > chance([0, 1, 1, 1] * 2) > chance([0, 1] * 4) > chance(list(range(8)))
     assert chance(list(range(8))) < limit_after(0)
+
+
+def test_runs_made_before_the_lots_save_lots_and_never_win_the_bets() -> None:
+    """Four that all showed make eight lots enough; without any lot they prove nothing, whatever they showed."""
+    a = ("a", 0)
+    draws = lots(*[a, HELD] * 4, of=[a])
+
+    assert chance_shown("a", [], {}, [True] * 9) == 1.0
+    assert chance_shown("a", draws, {}, [True] * 4) < limit_after(0) < chance_shown("a", draws, {})
+    assert chance_shown("a", draws, {}, [True, False] * 2) > limit_after(0)
 
 
 def test_same_is_stated_with_the_rate_that_would_have_shown() -> None:

@@ -95,6 +95,30 @@ def test_any_of_two_programs_may_be_the_slower_one(
     assert times[1] == times[2]
 
 
+@pytest.mark.parametrize(("before", "times"), [(0, 1), (0, 3), (0, 10), (0, 100), (20, 10), (20, 100), (70, 100)])
+@pytest.mark.parametrize("quicker", [0, 1])
+def test_of_two_that_are_timed_the_other_one_is_the_quicker_in_one_of_three_variants(
+    before: int, times: int, quicker: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that a check tries, where one takes three percent longer; however often each is timed, and what before."""
+    real_ns = 0
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real_ns)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: real_ns)
+    chosen: list[int] = []
+    for variant in (1, 3, 5):
+        with treated("clock", "varied", variant=variant):
+            for _ in range(before):
+                time.perf_counter_ns()
+            spent = [0, 0]
+            for form in [0] * times + [1] * times:
+                start = time.perf_counter_ns()
+                real_ns += 1_000_000 if form == quicker else 1_030_000
+                spent[form] += time.perf_counter_ns() - start
+        chosen.append(spent.index(min(spent)))
+
+    assert {*chosen} == {0, 1}
+
+
 def test_what_is_repeated_until_it_took_long_enough_ends() -> None:
     """`timeit` finds out how often, with every clock."""
     for mode, steady in (("pinned", False), ("varied", True), ("varied", False)):

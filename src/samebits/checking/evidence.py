@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 # The share of checks that may call an innocent factor guilty, over all tests of a check together.
@@ -87,10 +88,17 @@ def chance_left_alone(name: str, draws: Sequence[Draw], seen: Mapping[Treatment,
     )
 
 
-def chance_shown(name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable]) -> float:
-    """Return the chance as `chance_left_alone` does, where it is known which result is free of the factor's effect."""
-    stakes = (_stake(name, draws, _left_alone_likelihood(rate), seen) for rate in RATES)
-    return 1 / max(1.0, sum(stakes) / len(RATES))
+def chance_shown(
+    name: str, draws: Sequence[Draw], seen: Mapping[Treatment, Hashable], earlier: Sequence[bool] = ()
+) -> float:
+    """Return the chance as `chance_left_alone` does, where it is known which result is free of the factor's effect.
+
+    `earlier`: whether it showed in each of the runs made before the lots. A rate that fits them is bet on with more.
+    """
+    parts = [prod(rate if is_shown else 1 - rate for is_shown in earlier) for rate in RATES]
+    stakes = [_stake(name, draws, _left_alone_likelihood(rate), seen) for rate in RATES]
+    stake = sum(part * stake for part, stake in zip(parts, stakes, strict=True)) / sum(parts)
+    return 1 / max(1.0, stake)
 
 
 def _with_unchanged(draw: Draw, unchanged: Hashable) -> Draw:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from samebits.base.errors import SamebitsError
 from samebits.checking import plan as plans
+from samebits.checking.facts import Facts
 from samebits.checking.inquiry import LONG_RATIO, Asking, Inquiry
 from samebits.checking.plan import following, stopping_after
 from samebits.checking.unjudgeable import why_unjudgeable
@@ -21,6 +22,8 @@ Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
 # A choice between two things falls alike in three runs once in 4 checks; in eight, with these five, once in 128.
 LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
+# So many variants after those of the first runs; with the first one, these two have another phase of the varied clock.
+OTHER_VALUES = (0, 2)
 # One run that begins with nothing prepared, and one that begins with what the first run has prepared.
 WARM_RUNS = 2
 
@@ -178,19 +181,20 @@ def _noting_whose_failure(inquiry: Inquiry, divergent: DivergentRuns | None) -> 
 def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns | None]:
     """Make further runs, as runs may agree by luck: a choice between two things then shows in 99 of 100 checks.
 
-    A small set may keep its order by luck: where the code depends on one, more orders are tried. Threads are made to
-    take turns in one order, in a run to the end, and in the reverse order. An unseeded choice, or an autotuner's, may
-    fall the same way, and a race: where the watched run asked for one, more runs are left alone, or varied by chance.
-    Factors that are varied here count as varied in all that follows.
+    One other value may change nothing by luck: a small set keeps its order, of two forms the same is the quicker. Where
+    the code depends on a set, or takes the time of something, two more values are tried. Threads are made to take turns
+    in one order, in a run to the end, and in the reverse order. An unseeded choice, or an autotuner's, may fall the
+    same way, and a race: where the watched run asked for one, more runs are left alone, or varied by chance. Factors
+    that are varied here count as varied in all that follows.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
-    read = [name for name in request.varied if find(name).found_statically and facts.read_lines.get(name)]
-    chosen = [name for name in read if not inquiry.is_left_out(name, "varied")]
+    chosen = [name for name in request.varied if _falls_by_luck(name, facts)]
+    chosen = [name for name in chosen if not inquiry.is_left_out(name, "varied")]
     seen = [factor.name for factor in CATALOG if factor.may_stall and facts.entries.get(factor.name)]
     seen = [name for name in seen if inquiry.left and name not in (*request.pins, *request.varied)]
     inquiry.request = replace(request, vary=(*request.vary, *seen))
-    others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in (0, 1) if chosen]
+    others = [plans.varied_alone_run(request, chosen, request.runs + number) for number in OTHER_VALUES if chosen]
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     asked = [find(name) for name, lines in facts.entries.items() if lines and name not in request.pins]
     shaken = [one.name for one in asked if one.left_alone and one.name in request.varied]
@@ -208,6 +212,12 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
             if place is not None:
                 return inquiry.failed_once or _apart_at(runs[0], run, place)
     return None
+
+
+def _falls_by_luck(name: str, facts: Facts) -> bool:
+    """Whether the code depends on a factor in a way that one other value may leave as it is."""
+    is_timing = any(word in entry.what for entry in facts.entries.get(name, ()) for word in find(name).stopwatches)
+    return is_timing or (find(name).found_statically and bool(facts.read_lines.get(name)))
 
 
 def trained_alike(inquiry: Inquiry, divergent: DivergentRuns) -> Asking[tuple[Run, ...]]:

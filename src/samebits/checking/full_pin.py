@@ -31,6 +31,7 @@ class FullPin:
         divergent: two runs in which it was held in part.
         base: runs in which it was held whole; they agree.
         results: the results of the runs in which it was held in part, by number; equal for runs with the same bits.
+        earlier: whether each of the runs that were made before the lots, and held it in part, differs from `base`.
         remedy: runs to the end, as `samebits run` makes them without any option.
     """
 
@@ -39,13 +40,14 @@ class FullPin:
     divergent: DivergentRuns
     base: list[Run] = field(default_factory=list)
     results: dict[int, Hashable] = field(default_factory=dict)
+    earlier: list[bool] = field(default_factory=list)
     lots: list[Lot] = field(default_factory=list)
     remedy: list[Run] = field(default_factory=list)
 
     @property
     def chance(self) -> float:
         """The chance that lots fit the results this well by luck."""
-        return chance_shown(self.factor, draws_of(self.lots, self.results), {})
+        return chance_shown(self.factor, draws_of(self.lots, self.results), {}, self.earlier)
 
     @property
     def partly(self) -> list[Run]:
@@ -115,6 +117,7 @@ def _is_guilty(baseline: Baseline, found: FullPin) -> Asking[bool]:
     whole = replace(whole, role=f"{found.factor} held whole", as_run=True)
     treatments = {HELD: whole, (found.factor, 0): baseline.spare}
     found.base = yield from inquiry.runs_of([whole] * FIRST_RUNS)
+    found.earlier = [baseline.differ(found.base[0], run) is not None for run in baseline.runs]
     while True:
         if len(baseline.classes(found.base)) > 1 or not all(run.succeeded for run in found.base):
             return False

@@ -176,7 +176,9 @@ class Round:
         draws = draws_of(self._lots, suspect.results())
         seen = {way: result for one in self.accused for way, result in one.seen().items()}
         if suspect.scatters:
-            return chance_shown(suspect.name, draws, seen)
+            drawn = [run.id for _, _, run in self._lots]
+            earlier = [suspect.shows(run) for run in suspect.telling if run.id not in drawn]
+            return chance_shown(suspect.name, draws, seen, earlier)
         return (chance_left_alone if suspect.is_left_alone else chance_changed)(suspect.name, draws, seen)
 
     def _confirm(self) -> Asking[None]:

@@ -30,7 +30,7 @@ from samebits.comparison.products import Leaves
 from samebits.factors.catalog import find, in_order
 from samebits.factors.torch_algorithms import REPLACED
 
-SEEDED_LATE, LIBRARY = "drawn before it was seeded", "a library"
+SEEDED_LATE, LIBRARY = "drawn before it was seeded", "something in a library"
 
 
 @dataclass

@@ -42,13 +42,15 @@ class Baseline:
     Runs of earlier rounds with the same pins that went as far are among them.
 
     Attributes:
+        at: the position of the divergence to be explained.
         step: the last step that is compared; None where runs go to their end.
         plan: the spec of the first run, which keeps the tensors that differ, to measure by how much.
         runs: the baseline runs made so far.
     """
 
     def __init__(self, inquiry: Inquiry, at: DivergentRuns) -> None:
-        self.inquiry, self._at, place, request = inquiry, at, at.divergence, inquiry.request
+        self.inquiry, place, request = inquiry, at.divergence, inquiry.request
+        self.at, self._stream = place.position, place.stream
         # One of several processes may reach a step long after another process has passed the step of that number.
         ends_there = place.stream not in ("length", "outcome", "end", "product") and not place.process
         self.step = self._last_step(place.step) if ends_there else None
@@ -84,7 +86,7 @@ class Baseline:
         for run in self.runs[1:]:
             self.note_if_unsteady(self.base, run)
         self.plan = replace(self.plan, settings=self.base.plan.settings, witness=self.base.plan.witness)
-        if not self.base.succeeded and self._at.divergence.stream != "outcome":
+        if not self.base.succeeded and self._stream != "outcome":
             return f"with everything pinned, run {self.base.id} {self.base.ending}, see {self.base.path}"
         return ""
 
@@ -155,7 +157,7 @@ class Baseline:
     @property
     def is_hopeless(self) -> bool:
         """Whether runs treated alike diverge no later than the runs to be explained."""
-        return self.limit <= self._at.divergence.position
+        return self.limit <= self.at
 
     def note_if_unsteady(self, a: Run, b: Run) -> None:
         """Note where two runs treated alike diverge: from there on no factor can be accused."""
@@ -273,7 +275,8 @@ class Suspect:
                 self.ways.pop(way, None)
             return self.is_ours(run)
         place = self.baseline.differ(before, run)
-        self.scatters = place is not None and place.position <= self.divergent.divergence.position
+        last = max(self.divergent.divergence.position, self.baseline.at)
+        self.scatters = place is not None and place.position <= last
         if self.scatters:
             self.ways = {(self.name, 0): self.released}
         else:

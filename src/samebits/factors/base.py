@@ -67,6 +67,7 @@ class Factor(ABC):
         is_random: its values are as good as random: two runs choosing between two values agree by luck half the time.
         left_alone: released, it is left to chance (an algorithm with bits of its own, a race), and such runs are
             compared among themselves.
+        stopwatches: words in the names of calls that tell how long something took, to compare it with something else.
         has_sites: it enters through calls that can be witnessed.
         may_raise: its pin makes operations that cannot repeat raise an error.
         found_statically: it enters without a call to witness; its lines are found by reading the user's code.
@@ -95,6 +96,7 @@ class Factor(ABC):
     varies_between_runs: bool = True
     is_random: bool = False
     left_alone: bool = False
+    stopwatches: tuple[str, ...] = ()
     has_sites: bool = False
     may_raise: bool = False
     found_statically: bool = False

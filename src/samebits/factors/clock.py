@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from math import log2
 from typing import ClassVar
 
 from samebits.base.sites import foreign_frame, is_user_file
@@ -25,8 +26,10 @@ TIMED_TICKS = 10
 DAY_NS = 86_400 * SECOND_NS
 # The least by which a line that is released by itself is behind the pinned clock.
 LEAST_BEHIND_NS = 1_618_033_989
-# Where real time passes, a reading is late by at most half the time since the last reading, and at most by this.
+# Where real time passes, a reading is late by no more than the clock ran ahead since the last one, and at most by this.
 MOST_LATE_NS = SECOND_NS // 2
+# How late it is goes up and down while the number of readings doubles so many times.
+DOUBLINGS = 4
 DURATIONS = ("perf_counter", "monotonic", "process_time", "thread_time")
 
 
@@ -52,6 +55,7 @@ class Clock(CallFactor):
     )
     pinned_by_default = False
     varied_by_default = True
+    stopwatches = ("time.time", "timeit", *DURATIONS)
     effects = ("the time of day", "a logical clock", "shifted by days, at another pace")
 
     def treat(self, context: FactorContext) -> None:
@@ -129,9 +133,21 @@ class _Clock:
         """Return how far the varied clock has run ahead of real time; no clock may ever go back or stand still."""
         now, before = self.monotonic_ns(), getattr(self.thread, "read", self.began)
         self.thread.read = now
-        # A share of the longest delay, another one at every reading.
-        late: int = min((now - before) // 2, MOST_LATE_NS) * (self.pace * self.thread.count % SECOND_NS) // SECOND_NS
-        return (now - self.began) * (SECOND_NS + self.pace) // (2 * SECOND_NS) - late
+        most, ahead = min(self._share(now - before), MOST_LATE_NS), self._share(now - self.began)
+        return ahead - int(most * self._lateness(self.thread.count))
+
+    def _share(self, passed: int) -> int:
+        """Return by how much the varied clock runs ahead while so much real time passes: a half of it, or up to all."""
+        return passed * (SECOND_NS + self.pace) // (2 * SECOND_NS)
+
+    def _lateness(self, count: int) -> float:
+        """Return how late the reading of this number is, from 0 to 1.
+
+        It has a hiccup of its own, and is part of a phase as long as all phases before. So of two things timed one
+        after the other, however often each, one is later; the other one in another of three variants.
+        """
+        phase = log2(count) / DOUBLINGS + self.context.setting.variant / 3
+        return (2 * abs(phase % 1 * 2 - 1) + self.pace * count % SECOND_NS / SECOND_NS) / 3
 
     def _behind(self) -> int:
         """Return by how much a line that is released by itself is behind the pinned clock.
