@@ -1,4 +1,4 @@
-"""Sixty-three mistakes that the tests have to find: whoever shortens tests plants them before and after.
+"""Mistakes that the tests have to find: whoever shortens tests plants them before and after.
 
 python tests/mutants/mutants.py                  # all of them, in about half an hour
 python tests/mutants/mutants.py comparison       # those in one room
@@ -58,6 +58,17 @@ MUTANTS = [
     Mutant(
         "checking/evidence.py", "while detectable_rate(runs) > rate", "while detectable_rate(runs) < rate", "checking"
     ),
+    Mutant("checking/evidence.py", "rate if is_shown else 1 - rate", "1 - rate", "checking/test_evidence.py"),
+    Mutant("checking/unjudgeable.py", "if broken is not None:", "if False:", "checking"),
+    Mutant("checking/experiments.py", "(call.process, call.site.key) == key", "call.site.key == key[1]", "checking"),
+    Mutant("checking/verdict.py", "if not run.stopped] or longest", "] or longest", "checking report"),
+    Mutant("checking/first.py", "return is_timing or ", "return ", "checking/test_search.py"),
+    Mutant(
+        "checking/suspects.py",
+        "last = max(self.divergent.divergence.position, self.baseline.at)",
+        "last = self.divergent.divergence.position",
+        "checking/test_search.py",
+    ),
     # comparison
     Mutant("comparison/align.py", "low = middle + 1", "low = middle + 2", "comparison/test_align.py"),
     Mutant("comparison/align.py", "return -agreed_rows,", "return agreed_rows,", "comparison/test_align.py"),
@@ -108,6 +119,7 @@ MUTANTS = [
         "return logical - 0 * self._behind()",
         "factors/test_clock.py",
     ),
+    Mutant("factors/clock.py", "self.context.setting.variant / 3", "0.0", "factors/test_clock.py"),
     Mutant("factors/clock.py", "max(self.shift >> times, ", "min(self.shift >> times, ", "factors/test_clock.py"),
     Mutant(
         "factors/os_entropy.py",
@@ -184,7 +196,15 @@ MUTANTS = [
     Mutant("resuming/tracks.py", "next(fits, again[-1])", "again[0]", "resuming"),
     Mutant("resuming/experiments.py", "and not looked.first:", ":", "resuming"),
     Mutant("resuming/missing.py", "if losses[0] != losses[1]:", "if losses[0] < losses[1]:", "resuming"),
+    Mutant("resuming/plan.py", "(_after(saves, late, steps), most=None)", "(_after(saves, late, steps))", "resuming"),
+    Mutant("resuming/plan.py", "chosen.insert(1, ", "(", "resuming"),
     # agent
+    Mutant(
+        "agent/recorder.py",
+        "lambda *status, **named: self._finish_before(leave, *status, **named)",
+        "lambda status: self._finish_before(leave, status)",
+        "agent launch/test_ways_in.py",
+    ),
     Mutant(
         "agent/lanes.py",
         "|= earlier is not None and earlier() is not leaf",
