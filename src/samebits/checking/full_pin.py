@@ -10,10 +10,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from samebits.checking import plan as plans
+from samebits.checking.baseline import Baseline
 from samebits.checking.evidence import HELD, UNCHANGED, chance_shown, limit_after
 from samebits.checking.inquiry import Asking, Lot, draws_of
 from samebits.checking.round import MOST_DRAWS, Round
-from samebits.checking.suspects import Baseline
 from samebits.checking.verdict import Cause, DivergentRuns, Evidence, Remedy, Run
 from samebits.factors.catalog import CATALOG, find
 from samebits.factors.context import Setting

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from samebits.checking import plan as plans
 from samebits.checking.facts import Entry
 from samebits.checking.inquiry import Asking
-from samebits.checking.suspects import LEFT_ALONE_RUNS, Suspect
+from samebits.checking.lineup import LEFT_ALONE_RUNS
+from samebits.checking.suspects import Suspect
 from samebits.factors.catalog import find
 
 # The most runs for telling the lines of one factor apart; lines not told apart by then are named together.

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from math import ceil, log
 
 from samebits.checking import plan as plans
+from samebits.checking.baseline import Baseline
 from samebits.checking.evidence import HELD, LIMIT, chance_changed, chance_left_alone, chance_shown, limit_after
 from samebits.checking.inquiry import Asking, Inquiry, Lot, draws_of
-from samebits.checking.suspects import RARE_RUNS, Baseline, Lineup, Suspect
+from samebits.checking.lineup import RARE_RUNS, Lineup
+from samebits.checking.suspects import Suspect
 from samebits.checking.verdict import DivergentRuns, Evidence, Run
 from samebits.factors.catalog import in_order
 from samebits.runfolder.spec import RunSpec
