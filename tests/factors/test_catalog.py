@@ -163,7 +163,7 @@ CURES = [
     (
         "clock",
         "time.perf_counter",
-        f"count steps, or choose beforehand, instead of deciding by the seconds read at {PLACE}",
+        f"count steps, or write the choice into the code, instead of deciding by the seconds read at {PLACE}",
     ),
     ("hash-seed", "", f"sort before ordering: sorted(set(...), key=str) at {PLACE}, or use dict.fromkeys(...)"),
     ("file-order", "", f"sort the listing at {PLACE}: sorted(...)"),
@@ -176,7 +176,7 @@ CURES = [
     (
         "files-left-behind",
         "outside",
-        f"take away what {PLACE} finds before every training, or give all of them the same",
+        f"delete what {PLACE} finds before every training, or make it once before the first one",
     ),
     ("cudnn-autotune", "", f"set torch.backends.cudnn.benchmark = False at {PLACE}"),
     (

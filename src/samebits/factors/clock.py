@@ -51,7 +51,7 @@ class Clock(CallFactor):
     explanation = "{what} was read"
     fix = "use a fixed value, or count steps, instead of the time read at {place}"
     fixes: ClassVar = dict.fromkeys(
-        DURATIONS, "count steps, or choose beforehand, instead of deciding by the seconds read at {place}"
+        DURATIONS, "count steps, or write the choice into the code, instead of deciding by the seconds read at {place}"
     )
     pinned_by_default = False
     varied_by_default = True

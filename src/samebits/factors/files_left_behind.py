@@ -28,7 +28,7 @@ class FilesLeftBehind(Factor):
     explanation = "{what}"
     too_late = "the start of the script"
     fix = "start every training in a folder of its own, or make it ignore what an earlier one left"
-    fixes: ClassVar = {OUTSIDE: "take away what {place} finds before every training, or give all of them the same"}
+    fixes: ClassVar = {OUTSIDE: "delete what {place} finds before every training, or make it once before the first one"}
     pinned_by_default = False
     has_sites = True
     by_folder = True

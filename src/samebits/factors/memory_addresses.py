@@ -40,7 +40,7 @@ class MemoryAddresses(Factor):
     summary = "id() is an address, so sets of parameters or modules are iterated in a different order in every run"
     explanation = "the order of sets of objects, and their hash(), id() and repr(), depend on where these lie in memory"
     too_late = "the import of torch, for sets of tensors and modules; the interpreter's start, for id()"
-    fix = "make the set whose order counts at {place} with dict.fromkeys(...), which keeps one, or use a list"
+    fix = "build a list or dict.fromkeys(...), which keep an order, instead of the set whose order counts at {place}"
     fix_unplaced = "go by names or positions, not by the order of sets of objects, nor by their hash(), id() or repr()"
     fixes: ClassVar = {
         "id()": "order by what is the same in every run, such as a name or a position, instead of id() at {place}",

@@ -27,7 +27,7 @@ SQL_FUNCTIONS = {"RANDOM()": 0, "RANDOMBLOB()": 1}  # how many arguments each ta
 # Modules of the standard library whose functions return unpredictable values, and what to use instead.
 REPEATABLE = {
     **dict.fromkeys(("os", "random", "secrets"), "draw from random.Random(0)"),
-    "tempfile": "use a fixed name",
+    "tempfile": "name it by a running number",
     "uuid": "use a counter",
 }
 
@@ -77,7 +77,7 @@ class OsEntropy(CallFactor):
         if what == "random.SystemRandom":
             return f"draw at {site.place} from a random.Random(0), not from a random.SystemRandom"
         if what in SQL_FUNCTIONS:
-            return f"draw in Python from random.Random(0) instead of by {what} in the SQL at {site.place}"
+            return f"draw in Python, from one random.Random(0), not by {what} in the SQL at {site.place}"
         if what.startswith("/dev/"):
             return f"draw bytes from random.Random(0) instead of {what} at {site.place}"
         instead = REPEATABLE.get(what.partition(".")[0])

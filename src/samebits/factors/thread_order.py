@@ -43,10 +43,10 @@ class ThreadOrder(CallFactor):
     summary = "threads of the program run in a different order in every run"
     explanation = "threads started by {what} share something, and run in any order"
     fix = (
-        "make what the threads of {place} share independent of their order: "
-        "results in the order of tasks, for each task a generator and a copy of its own"
+        "number the tasks of the threads started at {place}: results in that order, and each task on the same thread "
+        "in every run, with a generator seeded by its number, and with copies of what others change meanwhile"
     )
-    fix_unplaced = "make what threads share independent of their order"
+    fix_unplaced = "let nothing depend on which thread comes first: number their tasks"
     pinned_by_default = False
     may_stall = True
     priced = ("pinned",)
