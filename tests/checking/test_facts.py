@@ -114,9 +114,10 @@ def test_a_seed_that_comes_too_late_is_known(tmp_path: Path) -> None:
 
 
 def test_seeds_are_compared_process_by_process(tmp_path: Path) -> None:
-    """Whichever of two workers ends first, each gives its own seed; what one of them gives otherwise is told."""
+    """Whichever of two workers ends first, each gives its own seed; what one gives otherwise, or the other, is told."""
     runs = []
-    for number, (workers, values) in enumerate([((1, 2), ("1", "2")), ((2, 1), ("1", "2")), ((1, 2), ("1", "9"))]):
+    cases = [((1, 2), ("1", "2")), ((2, 1), ("1", "2")), ((1, 2), ("1", "9")), ((1, 2), ("2", "1"))]
+    for number, (workers, values) in enumerate(cases):
         folder = tmp_path / str(number)
         folder.mkdir()
         for order, worker in enumerate(workers):
@@ -125,6 +126,7 @@ def test_seeds_are_compared_process_by_process(tmp_path: Path) -> None:
 
     assert reseeded(runs[0], runs[1]) == ()
     assert [(one.a, one.b) for one in reseeded(runs[0], runs[2])] == [("2", "9")]
+    assert [(one.a, one.b) for one in reseeded(runs[0], runs[3])] == [("1", "2")]
 
 
 def test_what_only_one_of_two_runs_started_or_met_is_told(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ MUTANTS = [
         "checking/evidence.py", "while detectable_rate(runs) > rate", "while detectable_rate(runs) < rate", "checking"
     ),
     Mutant("checking/evidence.py", "rate if is_shown else 1 - rate", "1 - rate", "checking/test_evidence.py"),
-    Mutant("checking/unjudgeable.py", "if broken is not None:", "if False:", "checking"),
+    Mutant("checking/experiments.py", "raise BudgetSpentError(trouble=trouble)", "pass", "checking"),
     Mutant("checking/experiments.py", "(call.process, call.site.key) == key", "call.site.key == key[1]", "checking"),
     Mutant("checking/verdict.py", "if not run.stopped] or longest", "] or longest", "checking report"),
     Mutant("checking/first.py", "return is_timing or ", "return ", "checking/test_search.py"),
@@ -202,7 +202,7 @@ MUTANTS = [
     Mutant(
         "agent/recorder.py",
         "lambda *status, **named: self._finish_before(leave, *status, **named)",
-        "lambda status: self._finish_before(leave, status)",
+        "lambda *status: self._finish_before(leave, *status)",
         "agent launch/test_ways_in.py",
     ),
     Mutant(
