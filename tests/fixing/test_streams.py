@@ -139,12 +139,13 @@ def test_what_was_apart_stays_apart(name: str, tmp_path: Path) -> None:
     before = rows(tmp_path)
 
     draft, _ = mend(lint([tmp_path]).findings, True, map(str, tmp_path.glob("*.py")))
-    write_all(draft.changes)
-    after = rows(tmp_path)
-
-    assert len({*before}) == len(before) == len({*after}) == len(after)
     assert bool(draft.mends) == is_mended
-    assert not is_mended or rows(tmp_path) == after
+    assert len({*before}) == len(before)
+    if is_mended:
+        write_all(draft.changes)
+        after = rows(tmp_path)
+        assert len({*after}) == len(after)
+        assert rows(tmp_path) == after
 
 
 # What snippets leave out.

@@ -22,7 +22,8 @@ Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
 # A choice between two things falls alike in three runs once in 4 checks; in eight, with these five, once in 128.
 LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
-# So many variants after those of the first runs; with the first one, these two have another phase of the varied clock.
+# So many variants after those of the first runs. Where these are three, their varied clock and these two have each a
+# phase of their own.
 OTHER_VALUES = (0, 2)
 # One run that begins with nothing prepared, and one that begins with what the first run has prepared.
 WARM_RUNS = 2
