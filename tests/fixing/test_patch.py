@@ -98,6 +98,13 @@ REFUSED = {
         "import torch\n",
         "torch refuses nll_loss2d_forward",
     ),
+    "what becomes the seed": (
+        "os-entropy",
+        "secrets.randbelow",
+        "import torch\nclass Config:\n    def __init__(self):\n        self.key = secrets.randbelow(9)  # <-\n"
+        "def main():\n    own = Config()\n    torch.manual_seed(own.key)\nmain()\n",
+        "is not seeded once before",
+    ),
     "a library lists": ("file-order", "os.scandir", "data = ImageFolder('data')  # <-\n", "a library makes it"),
     "sorted by what is shared": ("file-order", "os.listdir", "x = sorted(os.listdir('.'), key=len)  # <-\n", "already"),
     "walked elsewhere": ("file-order", "os.walk", "x = list(os.walk('.'))  # <-\n", "not unpacked"),

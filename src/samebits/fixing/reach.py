@@ -60,14 +60,18 @@ def has_ranks(project: Project, source: Source) -> bool:
     return False
 
 
-def is_torch_seeded_once(project: Project, source: Source) -> bool:
-    """Whether torch is seeded once in the scripts that a file is part of, so that each draw from it is another one."""
+def is_torch_seeded_once(project: Project, source: Source, node: ast.AST) -> bool:
+    """Whether torch is seeded once in the scripts that a file is part of, and before a node of the file runs.
+
+    Then each draw from torch at the node is another one, and none decides the seed.
+    """
     files = project.files_of_scripts(source)
     seeds = [(file, call) for file in files for library, call in seeds_in(file) if library == "torch"]
     helpers = [(file, name) for file in files for name in file.calls if is_seed_helper(name)]
     seeds += [(file, call) for file, name in helpers for call in file.calls[name]]
     is_hidden = any("fork_rng" in file.words or any(handed_on(file, SEEDS)) for file in files)
-    return bool(seeds) and all(way_to(project, *seed) for seed in seeds) and not is_hidden
+    ways = [way_to(project, *seed) for seed in seeds]
+    return bool(ways) and not is_hidden and all(way and comes_first(way, source, node) for way in ways)
 
 
 def comes_first(way: Way, source: Source, node: ast.AST, seen: Sequence[ast.AST] = ()) -> bool:
@@ -80,7 +84,14 @@ def comes_first(way: Way, source: Source, node: ast.AST, seen: Sequence[ast.AST]
         return here in lines and lines[here] < getattr(node, "lineno", 0)
     owner = class_around(source, here) or here
     mentions = [one for one in source.named[owner.name] if owner not in source.ancestors(one)]
+    if all(own is not source for own, _ in way):
+        mentions = [one for one in mentions if not _is_skipped_by_imports(source, one)]
     return here in seen or all(comes_first(way, source, one, [*seen, here]) for one in mentions)
+
+
+def _is_skipped_by_imports(source: Source, node: ast.AST) -> bool:
+    tests = (outer.test for outer in source.ancestors(node) if isinstance(outer, ast.If))
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for test in tests for part in walk(test))
 
 
 def is_used_up(source: Source, node: ast.expr) -> bool:

@@ -251,7 +251,9 @@ def seed_fixed(files: EditableFiles, wanted: MendRequest) -> Cure:
         if target is call and last_name(call.func) not in _NUMBERS:
             raise NoCureError("the seed is computed with other names, and not from a number")
         text, needed = _number(files, file, target, "0", is_apart)
-        edits += [Edit(*file.span(target), text), *needed]
+        # A field of a dataclass takes a function that makes its value.
+        is_made = getattr(file.source.parents[target], "arg", "") == "default_factory"
+        edits += [Edit(*file.span(target), f"lambda: {text}" if is_made else text), *needed]
     if not edits:
         raise NoCureError(f"the line does not show a call of {wanted.called}")
     return Cure({file.path: edits}, "gives it a fixed seed", _ONE_OF_THEM)
@@ -278,8 +280,10 @@ def _is_seed(own: EditableFile, node: ast.expr) -> bool:
     """Whether an expression is what a seed is set to."""
     match parent := own.source.parents[node]:
         case ast.keyword():
-            is_option = parent.arg == "default" and "seed" in ast.unparse(own.source.parents[parent]).lower()
-            return is_seed_name(parent.arg or "") or is_option
+            call = own.source.parents[parent]
+            is_option = parent.arg == "default" and "seed" in ast.unparse(call).lower()
+            is_field = parent.arg == "default_factory" and isinstance(call, ast.Call) and _is_seed(own, call)
+            return is_seed_name(parent.arg or "") or is_option or is_field
         case ast.Call() if node in parent.args:
             return last_name(parent.func) in _SEEDED or is_seed_name(last_name(parent.func))
         case ast.Assign() | ast.AnnAssign() | ast.NamedExpr():
@@ -303,8 +307,8 @@ def _number(
     except NoCureError:
         if has_ranks(files.project, own.source):
             raise
-    if not is_torch_seeded_once(files.project, own.source):
-        raise NoCureError("it may run more than once, and torch, from which a seed could be drawn, is not seeded once")
+    if not is_torch_seeded_once(files.project, own.source, node):
+        raise NoCureError("it may run more than once, and torch, from which to draw a seed, is not seeded once before")
     torch, opening = module_at(own, node, "torch")
     return f'{torch}.randint(2**{bits}, (), device="cpu").item()', [opening]
 
