@@ -92,6 +92,7 @@ class Script:
         disagrees: the share of runs with a factor changed at some of its lines only that fail.
         look: how many steps fit into a first look.
         cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
+        is_limited: a quick clock reaches a limit of time before its last step.
         hangs: the share of runs with threads in turns that do not end by themselves.
         cut: runs that are ended after the look, and that of which they differed is made again.
         faces: how many values a leaf of what the run makes may have that is drawn anew; 0 where none is.
@@ -114,6 +115,7 @@ class Script:
     look: int = 1000
     cut: tuple[int, ...] = ()
     cached: int = 0
+    is_limited: bool = False
     troubled: int = 0
     orders_by_address: bool = False
     used: frozenset[str] = frozenset()
@@ -215,6 +217,8 @@ class Simulation:
         coins += [(step, number % period == 0) for step, period in self.script.turns]
         noise = [(step, luck.random() if luck.random() < share else None) for step, share in self.script.noise]
         noise = [] if self.script.orders_by_address and plan.as_run else noise
+        clock = plan.settings.get("clock", Setting())
+        is_ended = self.script.is_limited and clock.mode == "varied" and clock.steady and clock.value is None
         self.traces[number] = [
             (
                 step,
@@ -222,6 +226,7 @@ class Simulation:
                 tuple(side for at, side in coins if at <= step),
                 tuple(side for at, side in noise if at <= step),
                 self.script.cached > 0 and number == 1,
+                is_ended and step == steps - 1,
             )
             for step in range(steps)
         ]

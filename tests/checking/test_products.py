@@ -54,6 +54,15 @@ def test_beside_two_runs_a_time_takes_one_more_to_be_shown() -> None:
     assert len(simulation.runs) == 7
 
 
+def test_a_slow_clock_shows_a_time_where_a_quick_one_ends_the_training() -> None:
+    """Ten minutes at the most: no run left alone takes them."""
+    found, simulation = checked(Script(effects=(A_TIME,), is_limited=True))
+
+    assert found.divergent is None
+    assert found.product_comparison.follows == (("/made", "leaf 3"),)
+    assert [run.plan.role for run in simulation.runs[5:]] == ["clock changed", *["clock changed to a slow one"] * 2]
+
+
 def test_a_time_that_is_the_same_held_and_changed_takes_more_runs() -> None:
     """What happens to coins once in a hundred checks is shown first."""
     found, simulation = checked(Script(effects=(replace(A_TIME, hides=(RELEASED,)),)))

@@ -179,6 +179,9 @@ def test_the_number_of_a_process_is_no_content() -> None:
         ("seed {3}", False),
         ("{1}5", True),
         ("0.{1}", True),
+        ("20261129-173120-{1:.4}", True),
+        ("{1:.5}", True),
+        ("{1:.3}", False),
     ],
 )
 def test_what_quotes_random_bytes_names_a_run(name: str, is_id: bool) -> None:
@@ -187,7 +190,7 @@ def test_what_quotes_random_bytes_names_a_run(name: str, is_id: bool) -> None:
     for drawn in (bytes(range(100, 116)), bytes(range(150, 166))):
         token, number = urlsafe_b64encode(drawn).decode().rstrip("="), int.from_bytes(drawn)
         made = name.format(UUID(bytes=drawn, version=4), drawn.hex()[:8], token, number)
-        runs.append(Products({"log": lines(f"{made} loss 0.5")}, ids=frozenset({drawn[:3].hex()})))
+        runs.append(Products({"log": lines(f"{made} loss 0.5")}, ids=frozenset({drawn[:2].hex(), drawn[:3].hex()})))
     a, b = runs
 
     assert bool(differing_leaves(a, b)) is not is_id

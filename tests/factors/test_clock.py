@@ -36,6 +36,18 @@ def test_a_pinned_clock_starts_fixed_and_advances_with_every_call() -> None:
     assert [round(moment - 1.79e9, 3) for moment in moments] == [0.02, 0.04, 0.061, 0.081]
 
 
+def test_a_slow_clock_reaches_no_limit_of_time() -> None:
+    """A thousand readings take seconds, where pinned they take half a minute, and changed otherwise half an hour."""
+    taken = []
+    for setting in ({"value": clock.SLOW}, {}):
+        with treated("clock", "varied", variant=2, steady=True, **setting):
+            start, *_, end = [time.time() for _ in range(1001)]
+            taken.append(end - start)
+
+    assert 1 < taken[0] < 4
+    assert 2000 < taken[1] < 8000
+
+
 def timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()

@@ -64,6 +64,24 @@ def test_what_the_first_run_leaves_outside_is_no_time(
     assert any("one value follows the clock" in note for note in found["notes"])
 
 
+LIMITED = """
+for _ in range(60):
+    net(data).pow(2).mean().backward()
+    optimizer.step()
+    if time.time() - start > 60:
+        break
+json.dump({"seconds": round(time.time() - start, 2)}, open("out.json", "w"))
+"""
+
+
+def test_a_limit_of_time_that_nobody_reaches_hides_no_time(tmp_path: Path) -> None:
+    """How long it took is left out, though a clock that runs quickly would end the training."""
+    found = check(tmp_path, before="torch.manual_seed(0); start = time.time()", after=LIMITED)
+
+    assert found["verdict"] == "same"
+    assert any("one value follows the clock" in note for note in found["notes"])
+
+
 def test_a_recording_that_failed_is_no_evidence(tmp_path: Path) -> None:
     """In runs with everything pinned only: it is said first, as ours, and nothing is compared."""
     breaking = """

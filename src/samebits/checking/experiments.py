@@ -290,6 +290,8 @@ def _code(causes: Iterable[Cause], script: str) -> tuple[str, ...]:
         factor = find(cause.factor)
         script_of_cause = cause.script or script
         fix = factor.fix_for(cause.site, script_of_cause, cause.called)
+        if cause.others and not cause.fixed_together:
+            fix += f"; the same at {listed([site.place for site in cause.others], MOST_NAMED, 'line')}"
         fixes.setdefault((factor.name, script_of_cause) if factor.fixed_once else fix, fix)
     return tuple(fixes.values())
 

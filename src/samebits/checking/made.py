@@ -55,7 +55,8 @@ class MadeByRuns:
         files = self._workspace.products(place, outside)
         files = {path: file for path, file in files.items() if not self._is_ignored(path)}
         ids = {str(note.pid) for note in read_notes(outcome.path, Started)}
-        ids |= {note.begins for note in read_notes(outcome.path, HandedOut)}
+        # A name often has four characters of an id only.
+        ids |= {begins for note in read_notes(outcome.path, HandedOut) for begins in (note.begins, note.begins[:4])}
         logs = frozenset(path for note in read_notes(outcome.path, Logged) for path in note.files)
         printed, messages = outcome.folder.stdout, outcome.folder.messages
         return read_products(files, printed, messages, said, outcome.stopped, frozenset(ids), logs)

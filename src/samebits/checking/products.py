@@ -31,6 +31,7 @@ from samebits.checking.inquiry import Asking, Inquiry, product_divergence
 from samebits.checking.verdict import DivergentRuns, Run
 from samebits.comparison.products import MESSAGES, PRINTED, Key, LeafDifference, Leaves
 from samebits.factors.catalog import in_order
+from samebits.factors.clock import SLOW
 from samebits.factors.context import Setting
 from samebits.runfolder.spec import RunSpec
 
@@ -38,7 +39,9 @@ from samebits.runfolder.spec import RunSpec
 HARMLESS = ("clock", "process-id")
 # The factors that decide when things happen.
 WHEN = *HARMLESS, "thread-order", "completion-order"
-ROLES = "clock held", "clock held, rest varied", "clock changed"
+ROLES = "clock held", "clock held, rest varied", "clock changed", "clock changed to a slow one"
+# Two held ones, and one changed.
+FEWEST_RUNS = 3
 MOST_NAMED = 3
 
 Apart = tuple[Run, Run, Sequence[LeafDifference]]
@@ -119,7 +122,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
 
     names = [name for name in HARMLESS if name not in inquiry.request.pins and name not in pins]
     alike_pairs: list[Apart] = []
-    if not names or inquiry.left < len(ROLES):
+    if not names or inquiry.left < FEWEST_RUNS:
         return result(moving)
     plan = _plans(inquiry, pins, names)
     first = held, again = yield from inquiry.runs_of(plan[:2])
@@ -138,7 +141,7 @@ def products_compared(inquiry: Inquiry, runs: Sequence[Run], pins: Sequence[str]
     if following is None:
         return result(moving, ids=tuple(sorted(ids)))
     of_logs |= frozenset() if inquiry.request.strict else _keys(alike_pairs, in_logs=True)
-    shown = sorted({run.id for a, b, _ in alike_pairs for run in (a, b) if run.plan.role != ROLES[2]})
+    shown = sorted({run.id for a, b, _ in alike_pairs for run in (a, b) if run.plan.role in ROLES[:2]})
     drawn = Leaves(ids)
     rest = frozenset(key for key in _keys(alike_pairs) | (moving - following) if key not in drawn)
     return result(rest, follows=tuple(sorted(following)), held=tuple(shown), ids=tuple(sorted(ids)))
@@ -153,7 +156,12 @@ def _following(
     # What differs with the clock held does not follow it: it need not be changed to see that.
     if not following:
         return frozenset()
-    (other,) = yield from inquiry.runs_of(plan[2:])
+    # A quick clock may end a training by its time limit: then a slow one tells what follows it.
+    for changed in plan[2:]:
+        (other,) = yield from inquiry.runs_of([changed])
+        if _is_judged(inquiry, held, [other]) or not inquiry.left:
+            break
+    plan = [*plan[:2], changed]
     entering = {*other.facts.in_libraries, *(name for name, lines in other.facts.entries.items() if lines)}
     if not _is_judged(inquiry, held, [other]) or entering.isdisjoint(other.plan.named("varied")):
         return None
@@ -190,14 +198,16 @@ def _first_only(inquiry: Inquiry, keys: frozenset[Key], runs: Sequence[Run]) -> 
 
 
 def _plans(inquiry: Inquiry, pins: Sequence[str], names: Sequence[str]) -> list[RunSpec]:
-    """Return three specs: these factors held still; held still and the rest varied; only these changed on purpose."""
+    """Return specs: these factors held still; held still and the rest varied; only these changed, in two ways."""
     request, kept = inquiry.request, (*pins, *names)
     pinned = {name: Setting("pinned") for name in kept}
     moved = {name: Setting("varied", variant=plans.RELEASED, steady=True) for name in names}
     alone = request.base("").with_settings(pinned)
     varied = plans.varied_run(request, leave=kept).with_settings(pinned)
-    wanted = alone, varied, alone.with_settings(moved)
-    return [replace(plan, role=role, witness=True) for role, plan in zip(ROLES, wanted, strict=True)]
+    slow = {name: replace(setting, value=SLOW) for name, setting in moved.items() if name == "clock"}
+    changed = alone.with_settings(moved)
+    wanted = alone, varied, changed, *([changed.with_settings(slow)] if slow else [])
+    return [replace(plan, role=role, witness=True) for role, plan in zip(ROLES, wanted, strict=False)]
 
 
 def _keys(found: Sequence[Apart], in_logs: bool = False) -> frozenset[Key]:

@@ -19,7 +19,7 @@ PRINTED, MESSAGES = "what it printed", "what it wrote to standard error"
 _WORD = re.compile(r"[^\s,;|()\[\]{}=]+")
 _PART = re.compile(r"[^0-9A-Za-z]+")
 _UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
-_HEX = re.compile(r"[0-9a-fA-F]{6,}")
+_HEX = re.compile(r"[0-9a-fA-F]{4,}")
 _BASE64 = re.compile(r"[-\w]{8,}={0,2}", re.ASCII)
 # File and leaf. In the file's path, `*` or `*.pt` is what has another name in each run; then the name is a leaf, too.
 Key = tuple[str, str]
@@ -36,7 +36,8 @@ class Products:
         printed: the leaves of its output, `PRINTED`, and of its messages, `MESSAGES`.
         is_cut: the run was ended before its end, so a text may lack its last lines.
         logs: files that grew while it trained, as a log does; it wrote others, too.
-        ids: its process ids, and the first bytes, in hexadecimal, of random data that the operating system gave it.
+        ids: its process ids, and the first two and the first three bytes, in hexadecimal, of random data that the
+            operating system gave it.
             Leaves in which each run quotes its own ids count as equal.
     """
 
@@ -204,7 +205,7 @@ def _is_id(word: str, ids: frozenset[str]) -> bool:
 
 def _begins(word: str) -> Iterator[str]:
     if _HEX.fullmatch(word):
-        yield word[:6].lower()
+        yield word[: 6 if len(word) >= 6 else 4].lower()
     # Four characters of base64 are three bytes.
     if _BASE64.fullmatch(word):
         yield urlsafe_b64decode(word[:4]).hex()

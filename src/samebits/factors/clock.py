@@ -19,8 +19,9 @@ SECOND_NS = 1_000_000_000
 # Not long ago, so that what happened before it (files, records, licences) still did.
 START_NS = 1_790_000_000 * SECOND_NS
 TICK_NS = 20_000_000
-# If varied (`steady`), a reading takes at least so many ticks, so that a loop that waits for seconds ends sooner.
-OTHER_TICKS = 100
+# If varied (`steady`), a reading takes at least so many ticks, so that what waits for seconds ends sooner; or a small
+# part of one, so that no time limit is reached that would not be reached without us.
+OTHER_TICKS, SLOW, SLOW_TICKS = 100, "slow", 1 / 20
 # If pinned, a reading by `timeit` takes so many ticks: `timeit` repeats its work until that took 0.2 seconds.
 TIMED_TICKS = 10
 DAY_NS = 86_400 * SECOND_NS
@@ -126,7 +127,8 @@ class _Clock:
             tick *= TIMED_TICKS
         thread.passed = getattr(thread, "passed", 0) + (slept or tick)
         if self.context.setting.steady:
-            other = OTHER_TICKS * (TICK_NS + self._own(TICK_NS) + TICK_NS // count)
+            ticks = SLOW_TICKS if self.context.setting.value == SLOW else OTHER_TICKS
+            other = int(ticks * (TICK_NS + self._own(TICK_NS) + TICK_NS // count))
             thread.passed_otherwise = getattr(thread, "passed_otherwise", 0) + (slept * 2 or other)
 
     def _ahead(self) -> int:

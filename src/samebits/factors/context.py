@@ -30,7 +30,8 @@ class Setting:
 
     Attributes:
         mode: `natural` leaves it alone, `pinned` holds it still, `varied` changes it on purpose.
-        value: the value to pin to, for factors with a choice (a thread count); None means the factor's default.
+        value: the value to pin to, or to vary to, for factors with a choice (a thread count, the pace of a clock); None
+            means the factor's default.
         variant: the number of the other value when varied; counts from 1.
         released: call sites (path, line) that are varied although the factor is pinned; pinned where it is varied.
         probed: pinned, and whatever the pin makes irrelevant is varied, to prove that it is irrelevant.
