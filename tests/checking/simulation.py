@@ -26,7 +26,7 @@ from samebits.factors.catalog import find
 from samebits.factors.context import Setting
 from samebits.launch.command import Command
 from samebits.runfolder.folder import RunFolder
-from samebits.runfolder.notes import Carried, Reached, Seeded
+from samebits.runfolder.notes import Carried, Outside, Reached, Seeded
 from samebits.runfolder.spec import RunSpec
 
 STREAM = "loss"
@@ -93,6 +93,7 @@ class Script:
         look: how many steps fit into a first look.
         cached: the line that reads a file outside the folder, which the first run has to write; 0 where there is none.
         is_limited: a quick clock reaches a limit of time before its last step.
+        met: kinds of what it uses that no copy holds still.
         hangs: the share of runs with threads in turns that do not end by themselves.
         cut: runs that are ended after the look, and that of which they differed is made again.
         faces: how many values a leaf of what the run makes may have that is drawn anew; 0 where none is.
@@ -116,6 +117,7 @@ class Script:
     cut: tuple[int, ...] = ()
     cached: int = 0
     is_limited: bool = False
+    met: tuple[str, ...] = ()
     troubled: int = 0
     orders_by_address: bool = False
     used: frozenset[str] = frozenset()
@@ -295,7 +297,10 @@ class Simulation:
                 found = Entry("sorts", Site(SCRIPT, effect.line))
                 read_lines[effect.factor] = (*read_lines.get(effect.factor, ()), found)
         hidden = frozenset(one.factor for one in self.script.effects if not one.line and find(one.factor).has_sites)
-        facts = Facts(used=self.script.used, read_lines=read_lines, carried=self._carried(), in_libraries=hidden)
+        outside = tuple(Outside(kind, kind, Site(SCRIPT, 1)) for kind in self.script.met)
+        facts = Facts(
+            outside=outside, used=self.script.used, read_lines=read_lines, carried=self._carried(), in_libraries=hidden
+        )
         return replace(facts, entries=entries, script=SCRIPT) if plan.witness else facts
 
     def _carried(self) -> tuple[Carried, ...]:

@@ -229,9 +229,7 @@ def test_a_hash_seed_that_the_script_sets_itself_is_not_varied(tmp_path: Path) -
 
 def test_what_is_ignored_is_not_compared(tmp_path: Path) -> None:
     """A file of noise that nobody could explain; what else the script makes is compared."""
-    noise = "\n".join(
-        [*["step()"] * 3, "import os; print(os.stat('/proc/self').st_ctime_ns, file=open('noise.txt', 'w'))"]
-    )
+    noise = "\n".join([*["step()"] * 3, "print(open('/proc/self/stat').read(), file=open('noise.txt', 'w'))"])
     told = check(tmp_path, f"{TRAIN}{noise}\nprint(len(str(model.weight)))\n", "--ignore", "*.txt", "--ignore", "logs/")
 
     assert told["verdict"] == "same"

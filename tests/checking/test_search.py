@@ -29,6 +29,14 @@ def test_a_clean_script_is_the_same() -> None:
     assert len(simulation.runs) == 3 + 2 + 5  # a set in the code: two more hash seeds; draws without a seed
 
 
+@pytest.mark.parametrize(("kind", "runs"), [("timer", 8), ("time", 8), ("file", 3), ("program", 3)])
+def test_what_nothing_treats_may_fall_alike_by_luck(kind: str, runs: int) -> None:
+    """The moment at which a timer goes off, and the times of files that are compared: five runs more see them."""
+    found, simulation, _ = simulated(Script(met=(kind,)), random.Random(0))
+
+    assert (found.divergent, len(simulation.runs)) == (None, runs)
+
+
 @pytest.mark.parametrize(("steps", "more"), [(6, 2), (4000, 3)])
 def test_what_else_happened_is_looked_at_beside_whole_runs(steps: int, more: int) -> None:
     """Runs end where they diverge: as many go to the end as "same" rests on; where training diverges, none is made.

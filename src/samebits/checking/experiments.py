@@ -397,11 +397,11 @@ def _ignored(pool: RunPool) -> list[str]:
     return [*([f"not compared, as asked: {', '.join(named)}"] if named else []), *missed]
 
 
-def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "file")) -> list[str]:
-    """Return the files, programs and timers that runs used and no copy holds still, each with its line."""
+def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "time", "file")) -> list[str]:
+    """Return the files, programs, timers and times that runs used and no copy holds still, each with its line."""
     notes = {(one.kind, one.what): one for run in runs for one in run.facts.outside if one.kind in kinds}
     wrote = {path for run in runs for path in run.facts.wrote}
-    phrases = {"file": "{}", "program": "`{}`", "timer": "the timer of {}"}
+    phrases = {"file": "{}", "program": "`{}`", "timer": "the timer of {}", "time": "the time of a file, {}"}
     taken = (one for one in notes.values() if one.what not in wrote)
     return [f"{phrases[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in taken]
 

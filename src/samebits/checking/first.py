@@ -185,8 +185,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     One other value may change nothing by luck: a small set keeps its order, of two forms the same is the quicker. Where
     the code depends on a set, or takes the time of something, two more values are tried. Threads are made to take turns
     in one order, in a run to the end, and in the reverse order. An unseeded choice, or an autotuner's, may fall the
-    same way, and a race: where the watched run asked for one, more runs are left alone, or varied by chance. Factors
-    that are varied here count as varied in all that follows.
+    same way, a race, a timer, and the time of a file: where the watched run asked for one, more runs are left alone, or
+    varied by chance. Factors that are varied here count as varied in all that follows.
     """
     request, last = inquiry.request, None if inquiry.is_short else LOOK_AGAIN_STEPS
     facts = next((run for run in runs if run.plan.witness), runs[0]).facts
@@ -199,7 +199,8 @@ def _look_again(inquiry: Inquiry, runs: Sequence[Run]) -> Asking[DivergentRuns |
     others += [plans.varied_alone_run(inquiry.request, [name], 2) for name in seen]
     asked = [find(name) for name, lines in facts.entries.items() if lines and name not in request.pins]
     shaken = [one.name for one in asked if one.left_alone and one.name in request.varied]
-    if any(factor.is_random or (factor.left_alone and facts.has_use_for(factor.name)) for factor in asked):
+    is_untreated = any(note.kind in ("timer", "time") for note in facts.outside)
+    if is_untreated or any(one.is_random or (one.left_alone and facts.has_use_for(one.name)) for one in asked):
         alone = plans.varied_alone_run(request, shaken, 1) if shaken else request.base("control again")
         others += [alone] * LOOK_AGAIN_DRAWS
     others = [stopping_after(plan, last) for plan in others]

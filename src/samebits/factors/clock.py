@@ -44,7 +44,8 @@ class Clock(CallFactor):
     days, passes up to twice as fast, and is read late now and then, as on a busy machine. Libraries wait with
     durations, so they are left alone there (but for `timeit`, which times what the user gave it), and `time.time()`
     keeps its pace. Not seen: clocks read in C, such as `np.datetime64("now")`, `uuid.uuid1()` and events of a GPU, and
-    the times of files. Pinned, a loop of yours that does more work until it takes long enough does not end.
+    the times of files; where the code names one, a check makes more runs. Pinned, a loop of yours that does more work
+    until it takes long enough does not end.
     """
 
     name = "clock"
