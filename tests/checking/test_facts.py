@@ -64,14 +64,21 @@ def unknown_of(*facts: Facts) -> Unknown:
     return told
 
 
-def test_the_time_of_a_file_is_met_where_the_code_names_it(tmp_path: Path) -> None:
+def test_times_and_addresses_are_met_where_the_code_names_them(tmp_path: Path) -> None:
     """In whatever form; in the user's own files."""
-    lines = "import os, pathlib", "max(names, key=os.path.getmtime)", "path.stat().st_mtime_ns", "path.stat().st_size"
+    lines = [
+        "import os, pathlib",
+        "max(names, key=os.path.getmtime)",
+        "path.stat().st_mtime_ns",
+        "path.stat().st_size",
+        "known[id(graph)] = own.id(graph), valid(graph)",
+        "own.id(graph)",
+    ]
     (tmp_path / "train.py").write_text("\n".join(lines))
     noted(tmp_path, 1, Files((str(tmp_path / "train.py"), os.__file__)))
 
     found = [(note.kind, note.what, note.site.line) for note in read_facts(tmp_path).outside]
-    assert found == [("time", "getmtime", 2), ("time", "st_mtime_ns", 3)]
+    assert found == [("time", "getmtime", 2), ("time", "st_mtime_ns", 3), ("address", "id(", 5)]
 
 
 def test_code_that_cannot_be_read_costs_its_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ stop = threading.Event()
 
 def beat():
     while not stop.wait(0.02 * (0.5 + random.random())):
-        logging.info("alive, load %.2f", os.getloadavg()[0])
+        logging.info("alive, computed for %s ns", open("/proc/self/schedstat").read().split()[0])
 
 thread = threading.Thread(target=beat)
 thread.start()
@@ -172,3 +172,29 @@ def test_what_is_drawn_without_a_seed_counts_in_a_log_too(save: str, tmp_path: P
     assert (found["verdict"], found["training"]) == ("different", "different"), found
     causes = [(cause["factor"], cause["location"]["line"], cause["confirmed"]) for cause in found["causes"]]
     assert causes == [("python-rng", 15, True)], found
+
+
+SCORED = """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scores = open("scores.csv", "w")
+for step in range(12):
+    model(torch.randn(16, 8)).pow(2).mean().backward()
+    optimizer.step()
+    print(*[word for word in {"good", "bad", "ugly", "fine"}], file=scores, flush=True)
+torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.mark.slow
+def test_a_log_that_a_cause_decides_counts(tmp_path: Path) -> None:
+    """The order of a set is no moment at which something happened: no note says that the file does not count."""
+    (tmp_path / "train.py").write_text(SCORED)
+
+    found = answered(tmp_path, "check", "train.py")
+
+    assert (found["verdict"], [cause["factor"] for cause in found["causes"]]) == ("different", ["hash-seed"])
+    assert not any("scores.csv" in note for note in found["notes"])

@@ -51,6 +51,14 @@ from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import shown_size
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
+# What nothing holds still, in words.
+_TAKEN = {
+    "file": "{}",
+    "program": "`{}`",
+    "timer": "the timer of {}",
+    "time": "the time of a file, {}",
+    "address": "the address of an object, {})",
+}
 # A suspect is named while a check runs as soon as the chance that it is innocent is below this.
 WORTH_SAYING = 0.1
 RANKS = "ranks"
@@ -143,7 +151,9 @@ def _concluded(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     alike, trained = _training(pool, found)
     script = next((run.facts.script for run in pool.runs if run.facts.script), "")
     notes += _about_the_same(inquiry, found, [*_about_the_remedy(inquiry, found, remedy), *_seed_notes(pool, found)])
-    notes += found.product_comparison.log_words if alike or not found.is_of_a_log else []
+    made = found.product_comparison
+    # A log counts where it is the only thing made that differs.
+    notes += [] if made.is_log and trained is not None and trained.stream == "product" else made.log_words
     kind: VerdictKind = "same" if alike and not inquiry.request.strict else "different"
     verdict = replace(
         _verdict(inquiry, kind, notes, alike),
@@ -168,7 +178,9 @@ def _agreeing(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     divergent, alike = None, tuple[int, ...]()
     if found.divergent is not None:
         divergent = _measured(inquiry.pool, found.divergent)
-        alike = () if found.stopped or not found.is_of_a_log else _training(inquiry.pool, found)[0]
+        # A log whose reason nobody knows is the same log where the runs were used up.
+        is_log = found.is_of_a_log and found.signal is None
+        alike = _training(inquiry.pool, found)[0] if is_log else ()
         agreed = not alike
         notes += found.product_comparison.log_words if alike else []
         notes += [f"not confirmed: {one.factor}" for one in found.causes]
@@ -176,7 +188,7 @@ def _agreeing(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
         # Also runs that a signal ended have been compared.
         steps = inquiry.pool.steps_in_common()
         notes = [f"no two runs differ in the first {steps} steps, as far as each got"] if steps > 1 else []
-    kind: VerdictKind = "undecided" if found.stopped or agreed else "same"
+    kind: VerdictKind = "undecided" if agreed or (found.stopped and not alike) else "same"
     return replace(_verdict(inquiry, kind, notes, alike), divergent=divergent, agreed=agreed)
 
 
@@ -397,13 +409,12 @@ def _ignored(pool: RunPool) -> list[str]:
     return [*([f"not compared, as asked: {', '.join(named)}"] if named else []), *missed]
 
 
-def _taken(runs: Iterable[Run], kinds: Sequence[str] = ("program", "timer", "time", "file")) -> list[str]:
-    """Return the files, programs, timers and times that runs used and no copy holds still, each with its line."""
+def _taken(runs: Iterable[Run], kinds: Collection[str] = _TAKEN) -> list[str]:
+    """Return the files, programs, timers, times and addresses that nothing holds still, each with its line."""
     notes = {(one.kind, one.what): one for run in runs for one in run.facts.outside if one.kind in kinds}
     wrote = {path for run in runs for path in run.facts.wrote}
-    phrases = {"file": "{}", "program": "`{}`", "timer": "the timer of {}", "time": "the time of a file, {}"}
     taken = (one for one in notes.values() if one.what not in wrote)
-    return [f"{phrases[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in taken]
+    return [f"{_TAKEN[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in taken]
 
 
 def _about_the_remedy(inquiry: Inquiry, found: SearchState, remedy: Remedy | None) -> list[str]:

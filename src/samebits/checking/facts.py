@@ -37,7 +37,11 @@ from samebits.workspace.place import is_in, read_place
 LAST_LINES = 8
 # How a line of a traceback that names a file begins.
 _FRAME = '  File "'
-_FILE_TIME = re.compile(r"\b(getmtime|getctime|getatime|st_[mca]time(_ns)?)\b")
+# Kind → what names it in the code, where nothing tells that it was asked for.
+_NAMED = {
+    "time": re.compile(r"\b(getmtime|getctime|getatime|st_[mca]time(_ns)?)\b"),
+    "address": re.compile(r"(?<![\w.])id\("),
+}
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ class Facts:
         early_seeds: factor → lines that had seeded any generator before the same process drew from this one.
         carried: paths that it asked for and wrote later: the next run may find them.
         reached: files, ports and shared memory that it met outside its copy of the folder.
-        outside: files that it read, programs that it started, timers that it set and times of files that its code
-            names, which no copy holds still.
+        outside: files that it read, programs that it started, timers that it set, and times of files and addresses that
+            its code names, which nothing holds still.
         wrote: path → the line that wrote it first.
         commands: the commands that its processes were started with.
         races: lines at which several processes step on parameters that they share.
@@ -163,7 +167,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         early_seeds={name: sites for process in reversed(processes) for name, sites in _early(process)},
         carried=_carried(_notes_of_kind(Carried, notes), changed),
         reached=tuple(_notes_of_kind(Reached, notes)),
-        outside=(*_notes_of_kind(Outside, notes), *_file_times(files)),
+        outside=(*_notes_of_kind(Outside, notes), *_named_in_code(files)),
         wrote={note.path: note.site for note in reversed([*_notes_of_kind(Wrote, notes)]) if note.site is not None},
         commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
         races=_races(processes),
@@ -276,14 +280,14 @@ def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple
     return tuple(sorted(found.values(), key=lambda note: note.how == "made"))
 
 
-def _file_times(files: Iterable[str]) -> Iterator[Outside]:
-    """The lines of the user's code that name the time at which a file was written."""
+def _named_in_code(files: Iterable[str]) -> Iterator[Outside]:
+    """The lines of the user's code that name the time at which a file was written, or the address of an object."""
     for path in sorted(filter(is_user_file, files)):
         with suppress(OSError):
-            lines = Path(path).read_text(errors="replace").splitlines()
-            for number, found in enumerate(map(_FILE_TIME.search, lines), 1):
-                if found is not None:
-                    yield Outside("time", found[0], Site(path, number))
+            for number, line in enumerate(Path(path).read_text(errors="replace").splitlines(), 1):
+                for kind, pattern in _NAMED.items():
+                    if (found := pattern.search(line)) is not None:
+                        yield Outside(kind, found[0], Site(path, number))
 
 
 def _read_lines(files: Iterable[str]) -> tuple[Mapping[str, tuple[Entry, ...]], str]:

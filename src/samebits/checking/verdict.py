@@ -359,8 +359,8 @@ class Unknown:
         untried: factors that were not released any more.
         apart: further things that only one of the two runs noted: commands that it started, files that it met.
         races: lines at which several processes step on parameters that they share.
-        taken: programs that they started, timers, times of files and files outside the folder that they read, each with
-            its line.
+        taken: programs that they started, timers, times of files, addresses of objects, and files outside the folder
+            that they read, each with its line.
         read: what `samebits lint` reports at lines at which no factor was seen to enter: the line, a clause, the rule.
     """
 
