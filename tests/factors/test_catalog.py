@@ -182,7 +182,7 @@ CURES = [
     (
         "os-entropy",
         "random.SystemRandom",
-        f"draw at {PLACE} from a random.Random(0), not from a random.SystemRandom",
+        f"draw at {PLACE} from one random.Random(0), made once, not from a random.SystemRandom",
     ),
     ("os-entropy", "os.urandom", f"draw from random.Random(0) instead of os.urandom at {PLACE}"),
     ("os-entropy", "uuid.uuid4", f"use a counter instead of uuid.uuid4 at {PLACE}"),

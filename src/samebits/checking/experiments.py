@@ -178,9 +178,9 @@ def _agreeing(inquiry: Inquiry, found: SearchState) -> CheckVerdict:
     divergent, alike = None, tuple[int, ...]()
     if found.divergent is not None:
         divergent = _measured(inquiry.pool, found.divergent)
-        # A log whose reason nobody knows is the same log where the runs were used up.
-        is_log = found.is_of_a_log and found.signal is None
-        alike = _training(inquiry.pool, found)[0] if is_log else ()
+        # A log that a check cannot explain is told as such, also where its runs are used up, unless few were asked for.
+        is_searched = not found.stopped or (found.signal is None and inquiry.request.max_runs is None)
+        alike = _training(inquiry.pool, found)[0] if is_searched and found.is_of_a_log else ()
         agreed = not alike
         notes += found.product_comparison.log_words if alike else []
         notes += [f"not confirmed: {one.factor}" for one in found.causes]

@@ -75,7 +75,7 @@ class OsEntropy(CallFactor):
             seeded_call = what.replace(".seed", ".manual_seed").replace("()", "(0)").removeprefix("torch.Generator.")
             return f"call {seeded_call} instead of {what} at {site.place}"
         if what == "random.SystemRandom":
-            return f"draw at {site.place} from a random.Random(0), not from a random.SystemRandom"
+            return f"draw at {site.place} from one random.Random(0), made once, not from a random.SystemRandom"
         if what in SQL_FUNCTIONS:
             return f"draw in Python, from one random.Random(0), not by {what} in the SQL at {site.place}"
         if what.startswith("/dev/"):
