@@ -17,8 +17,8 @@ def unknown_rows(verdict: CheckVerdict, unknown: Unknown) -> Rows:
         rows.append(("", f"{unknown.results} different results in {unknown.runs} runs treated alike"))
     for seed in unknown.seeds:
         rows.append(("seeded", f"{seed.what} with {seed.a} in one run and {seed.b} in the other, {seed.site.place}"))
-    label = "held" if unknown.held else "witnessed"
-    rows += [(label, f"{name}: {entry.what}, {entry.site.place}") for name, entry in unknown.witnessed]
+    label, how = ("excluded", ", held in both runs") if unknown.held else ("witnessed", "")
+    rows += [(label, f"{name}{how}: {entry.what}, {entry.site.place}") for name, entry in unknown.witnessed]
     if unknown.acquitted:
         names = ", ".join(unknown.acquitted)
         rows.append(("excluded", f"pinned, runs agree; releasing these changed nothing: {names}"))
