@@ -50,6 +50,14 @@ MUTANTS = [
     Mutant("bits/digest/sums.py", "zeros[:rest]", "zeros[: rest // 2]", "bits/test_digest.py"),
     Mutant("bits/digest/sums.py", "torch.zeros if size % WORD_BYTES", "torch.zeros if size % 2", "bits/test_digest.py"),
     # checking
+    Mutant("checking/first.py", 'note.kind in ("timer", "time")', 'note.kind in ("timer",)', "checking/test_search.py"),
+    Mutant(
+        "checking/products.py", "for changed in plan[2:]:", "for changed in plan[2:3]:", "checking/test_products.py"
+    ),
+    Mutant("checking/facts.py", 'r"(?<![\\w.])id\\("', 'r"id\\("', "checking/test_facts.py"),
+    Mutant("comparison/products.py", "[0-9a-fA-F]{4,}", "[0-9a-fA-F]{6,}", "comparison/test_products.py"),
+    Mutant("fixing/reach.py", "all(way and comes_first(way, source, node) for", "all(way for", "fixing/test_patch.py"),
+    Mutant("factors/clock.py", "SLOW_TICKS if self", "OTHER_TICKS if self", "factors/test_clock.py"),
     Mutant(
         "checking/evidence.py", "odds[draw.drawn] / mean", "2 * odds[draw.drawn] / mean", "checking/test_evidence.py"
     ),
