@@ -78,7 +78,7 @@ def test_times_and_addresses_are_met_where_the_code_names_them(tmp_path: Path) -
     noted(tmp_path, 1, Files((str(tmp_path / "train.py"), os.__file__)))
 
     found = [(note.kind, note.what, note.site.line) for note in read_facts(tmp_path).outside]
-    assert found == [("time", "getmtime", 2), ("time", "st_mtime_ns", 3), ("address", "id(", 5)]
+    assert found == [("time", "getmtime", 2), ("time", "st_mtime_ns", 3), ("address", "id", 5)]
 
 
 def test_code_that_cannot_be_read_costs_its_lines_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

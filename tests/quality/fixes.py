@@ -25,6 +25,9 @@ CONSTANTS = {
 
 def followed(fix: str, folder: Path) -> None:
     """Change the files in `folder` as the cure says; an AssertionError where it cannot be followed."""
+    fix, _, others = fix.partition("; the same at ")
+    for place in filter(None, others.split(", ")):
+        followed(re.sub(PLACE, place, fix, count=1), folder)
     for pattern, follow in CURES:
         found = re.fullmatch(pattern, fix)
         if found is not None:
@@ -197,7 +200,7 @@ CURES: list[tuple[str, Callable[..., None]]] = [
         _in_order_of_tasks,
     ),
     (rf"number the tasks of the threads started at {PLACE}: results in that order, .* meanwhile", _as_the_twin),
-    (rf"draw at {PLACE} from a random.Random\(0\), not from a random.SystemRandom", _as_the_twin),
+    (rf"draw at {PLACE} from one random.Random\(0\), made once, not from a random.SystemRandom", _as_the_twin),
     (rf"draw in Python, from one random.Random\(0\), not by RANDOM\(\) in the SQL at {PLACE}", _as_the_twin),
     (rf"(?:draw from random.Random\(0\)|use .+|name it .+) instead of (\S+) at {PLACE}", _on_line(_constant)),
     (rf"draw bytes from random.Random\(0\) instead of (\S+) at {PLACE}", _on_line(_other_bytes)),

@@ -51,13 +51,12 @@ from samebits.runfolder.spec import RunSpec
 from samebits.workspace.trees import shown_size
 
 MAX_ORIGINS, MOST_NAMED = 8, 3
-# What nothing holds still, in words.
 _TAKEN = {
     "file": "{}",
     "program": "`{}`",
     "timer": "the timer of {}",
     "time": "the time of a file, {}",
-    "address": "the address of an object, {})",
+    "address": "the address of an object, {}()",
 }
 # A suspect is named while a check runs as soon as the chance that it is innocent is below this.
 WORTH_SAYING = 0.1
@@ -412,8 +411,7 @@ def _ignored(pool: RunPool) -> list[str]:
 def _taken(runs: Iterable[Run], kinds: Collection[str] = _TAKEN) -> list[str]:
     """Return the files, programs, timers, times and addresses that nothing holds still, each with its line."""
     notes = {(one.kind, one.what): one for run in runs for one in run.facts.outside if one.kind in kinds}
-    wrote = {path for run in runs for path in run.facts.wrote}
-    taken = (one for one in notes.values() if one.what not in wrote)
+    taken = [one for one in notes.values() if not any(one.what in run.facts.wrote for run in runs)]
     return [f"{_TAKEN[one.kind].format(shown_path(one.what))} ({one.site.place})" for one in taken]
 
 

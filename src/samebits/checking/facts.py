@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from samebits.base.sites import Site, is_own_file, is_user_file
 from samebits.factors.catalog import CATALOG, find
@@ -35,12 +36,13 @@ from samebits.runfolder.notes import (
 from samebits.workspace.place import is_in, read_place
 
 LAST_LINES = 8
+_Dated: TypeAlias = tuple[tuple[str, float], ...]
 # How a line of a traceback that names a file begins.
 _FRAME = '  File "'
 # Kind → what names it in the code, where nothing tells that it was asked for.
 _NAMED = {
     "time": re.compile(r"\b(getmtime|getctime|getatime|st_[mca]time(_ns)?)\b"),
-    "address": re.compile(r"(?<![\w.])id\("),
+    "address": re.compile(r"(?<![\w.])id(?=\()"),
 }
 
 
@@ -149,7 +151,8 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
     started = list(_notes_of_kind(Started, notes))
     # Nobody typed what follows `-c`: libraries generate it, with the numbers of their pipes.
     typed = (" ".join(note.argv) for note in started if len(note.argv) > 1 and note.argv[1] != "-c")
-    read_lines, unread = _read_lines(files)
+    dated = _dated(files)
+    read_lines, unread = _read_once(dated)
     return Facts(
         entries=_entries(witnessed),
         in_libraries=frozenset(note.factor for note, _ in witnessed if note.site is None),
@@ -167,7 +170,7 @@ def read_facts(folder: Path, changed: Collection[str] | None = ()) -> Facts:
         early_seeds={name: sites for process in reversed(processes) for name, sites in _early(process)},
         carried=_carried(_notes_of_kind(Carried, notes), changed),
         reached=tuple(_notes_of_kind(Reached, notes)),
-        outside=(*_notes_of_kind(Outside, notes), *_named_in_code(files)),
+        outside=(*_notes_of_kind(Outside, notes), *_named_in_code(dated)),
         wrote={note.path: note.site for note in reversed([*_notes_of_kind(Wrote, notes)]) if note.site is not None},
         commands=tuple(sorted(_as_at_home(folder, command) for command in typed)),
         races=_races(processes),
@@ -280,28 +283,30 @@ def _carried(notes: Iterable[Carried], changed: Collection[str] | None) -> tuple
     return tuple(sorted(found.values(), key=lambda note: note.how == "made"))
 
 
-def _named_in_code(files: Iterable[str]) -> Iterator[Outside]:
-    """The lines of the user's code that name the time at which a file was written, or the address of an object."""
-    for path in sorted(filter(is_user_file, files)):
-        with suppress(OSError):
-            for number, line in enumerate(Path(path).read_text(errors="replace").splitlines(), 1):
-                for kind, pattern in _NAMED.items():
-                    if (found := pattern.search(line)) is not None:
-                        yield Outside(kind, found[0], Site(path, number))
-
-
-def _read_lines(files: Iterable[str]) -> tuple[Mapping[str, tuple[Entry, ...]], str]:
-    """Return for each factor the lines at which it may enter, found by reading, and why that failed, if it did."""
+def _dated(files: Iterable[str]) -> _Dated:
+    """Return the user's own files with their times: those that runs share are read once."""
     dated: list[tuple[str, float]] = []
     for path in sorted(filter(is_user_file, files)):
         with suppress(OSError):
             dated.append((path, os.stat(path).st_mtime))
-    return _read_once(tuple(dated))
+    return tuple(dated)
 
 
 @cache
-def _read_once(files: tuple[tuple[str, float], ...]) -> tuple[Mapping[str, tuple[Entry, ...]], str]:
-    """Return the same as `_read_lines` for files with their times; files that runs share are read once."""
+def _named_in_code(files: _Dated) -> tuple[Outside, ...]:
+    """Return the lines that name the time at which a file was written, or the address of an object."""
+    found = list[Outside]()
+    for path, _ in files:
+        with suppress(OSError):
+            for number, line in enumerate(Path(path).read_text(errors="replace").splitlines(), 1):
+                for kind, pattern in _NAMED.items():
+                    found += [Outside(kind, word[0], Site(path, number)) for word in [pattern.search(line)] if word]
+    return tuple(found)
+
+
+@cache
+def _read_once(files: _Dated) -> tuple[Mapping[str, tuple[Entry, ...]], str]:
+    """Return for each factor the lines at which it may enter, found by reading, and why that failed, if it did."""
     from samebits.lint.hash_order import find_hash_order  # only this function needs the reader of code
 
     try:

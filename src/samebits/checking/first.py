@@ -22,8 +22,7 @@ Compare: TypeAlias = "Callable[[Run, Run], Divergence | None]"
 
 # A choice between two things falls alike in three runs once in 4 checks; in eight, with these five, once in 128.
 LOOK_AGAIN_STEPS, LOOK_AGAIN_DRAWS = 10, 5
-# So many variants after those of the first runs. Where these are three, their varied clock and these two have each a
-# phase of their own.
+# So many variants after those of three first runs: the varied clock of these and of the two have a phase each.
 OTHER_VALUES = (0, 2)
 # One run that begins with nothing prepared, and one that begins with what the first run has prepared.
 WARM_RUNS = 2

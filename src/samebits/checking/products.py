@@ -40,8 +40,7 @@ HARMLESS = ("clock", "process-id")
 # The factors that decide when things happen.
 WHEN = *HARMLESS, "thread-order", "completion-order"
 ROLES = "clock held", "clock held, rest varied", "clock changed", "clock changed to a slow one"
-# Two held ones, and one changed.
-FEWEST_RUNS = 3
+FEWEST_RUNS = 3  # two held ones, and one changed
 MOST_NAMED = 3
 
 Apart = tuple[Run, Run, Sequence[LeafDifference]]
